@@ -39,6 +39,7 @@ def test_the_sets_have_the_promised_sizes() -> None:
     assert sum(question.apart for question in asked) >= 20
 
 
+@pytest.mark.slow
 def test_no_question_is_in_two_sets() -> None:
     asked = [
         question.text for tree in TREES for which in SETS.values() for question in sets.read(tree, **which).questions

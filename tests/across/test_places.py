@@ -180,6 +180,7 @@ def test_a_failed_clone_leaves_nothing_behind(here: Site, remote: Path, id: str,
     assert Path(here.home.registry).read_text() == before
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B4")
 def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Site, remote: Path) -> None:
     here.know("infra", remote=str(remote))

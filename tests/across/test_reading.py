@@ -168,6 +168,7 @@ def test_context_of_a_hub_is_asked_of_the_hub(here: Site) -> None:
     assert found["origin"] == {"workspace": "infra", "trust": "remote"}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_an_mcp_client_searches_a_hub_as_the_command_line_does(here: Site) -> None:
     async with Client(Surface(here.daemon).server) as client:

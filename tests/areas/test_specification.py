@@ -197,6 +197,7 @@ async def test_appended_knowledge_is_behind_the_separator_in_the_specification(t
     assert re.fullmatch(r"---\[\S+ task:task://shop/t-1\]---\nFirst\.", first["knowledge"])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("A4")
 @pytest.mark.requirement("A5")
 async def test_areas_are_got_and_found_with_what_belongs_to_them(tasks: list[str], graph: Graph) -> None:

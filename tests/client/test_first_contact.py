@@ -211,6 +211,7 @@ def test_requests_of_the_other_era_wait_for_the_daemon_which_refuses_them(home: 
     assert served(home, ("initialize", GREETING), ("tools/list", ENVELOPE)) == ["file", "error"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("file")
 def test_if_no_daemon_starts_the_host_gets_the_reason_and_later_requests_try_again(
     home: RehearsalHome, blocked: Callable[[], None]
@@ -226,6 +227,7 @@ def test_if_no_daemon_starts_the_host_gets_the_reason_and_later_requests_try_aga
         host.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("file")
 def test_a_daemon_that_is_killed_after_the_first_answers_is_replaced_and_gets_the_handshake(
     home: RehearsalHome,

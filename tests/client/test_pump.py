@@ -122,11 +122,13 @@ def test_an_open_subscription_does_not_keep_it_from_ending(host: Host) -> None:
     assert host.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_large_messages_pass_both_ways(host: Host) -> None:
     answer = host.ask("echo", bytes=3_000_000, padding="y" * 3_000_000)
     assert len(answer["result"]["payload"]) == 3_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8 * 2**20, 9_000_000])
 def test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one_passes(host: Host, size: int) -> None:
     key = host.send("echo", padding="y" * size)
@@ -143,6 +145,7 @@ def test_the_id_of_such_a_message_is_found_at_its_end_too(host: Host, size: int)
     assert host.ask("ping")["result"]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_a_daemon_that_retires_is_followed_and_no_request_is_lost(
     host: Host, home: RehearsalHome, tmp_path: Path
@@ -173,6 +176,7 @@ def test_a_daemon_that_retires_is_followed_and_no_request_is_lost(
     assert host.ask("tools/list")["result"]["pid"] == second["result"]["pid"]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_a_daemon_that_is_killed_leaves_an_error_that_says_ask_again_and_the_next_request_works(
     host: Host, home: RehearsalHome, tmp_path: Path
@@ -190,6 +194,7 @@ def test_a_daemon_that_is_killed_leaves_an_error_that_says_ask_again_and_the_nex
     assert answer["ready"]
 
 
+@pytest.mark.slow
 def test_subscriptions_are_made_again_at_the_next_daemon_and_their_answers_are_swallowed(
     host: Host, home: RehearsalHome
 ) -> None:
@@ -202,6 +207,7 @@ def test_subscriptions_are_made_again_at_the_next_daemon_and_their_answers_are_s
     assert answer["result"]["ready"]
 
 
+@pytest.mark.slow
 def test_the_log_level_is_set_again_at_the_next_daemon(host: Host, home: RehearsalHome) -> None:
     host.begin()
     host.ask("logging/setLevel", level="warning")
@@ -212,6 +218,7 @@ def test_the_log_level_is_set_again_at_the_next_daemon(host: Host, home: Rehears
     assert answer["result"]["level"] == "warning"
 
 
+@pytest.mark.slow
 def test_if_no_daemon_starts_the_host_gets_the_reason_and_later_requests_try_again(
     home: RehearsalHome, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_renamed_file_is_found_under_its_new_name(code: Code) -> None:
     assert found(code)["together"].paths == ("site/prices.html", "src/basket.py")
 
 
+@pytest.mark.slow
 def test_small_histories_and_chance_give_nothing(tmp_path: Path) -> None:
     small = Code(tmp_path / "small" / "code")
     small.commits([("Change prices", "src/cart.py", "site/prices.html")] * 40)

@@ -30,6 +30,7 @@ def commit(root: Path, text: str, message: str) -> None:
     git(root, "commit", "-qm", message)
 
 
+@pytest.mark.slow
 def test_lines_and_recent_changes_have_their_commits(ask: Ask, code: Path) -> None:
     commit(code, "def pay():\n    return 2\n", "Pay twice")
     answer = ask.context(paths=[f"{PATH}:1-2"])

@@ -181,6 +181,7 @@ def test_the_holder_of_a_token_sees_no_history_of_the_code(ask: Ask, code: Path,
         assert "Check tokens" in str(own)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N3")
 def test_a_policy_may_show_the_history_to_tokens_without_names(ask: Ask, code: Path, ws: Workspace) -> None:
     (code / SESSION).write_text(f"{SIGN}NOT_SHARED = 1\n")
@@ -221,6 +222,7 @@ def test_past_attempts_at_a_task_are_of_the_period_that_was_asked_for(ask: Ask) 
     assert "tried_before" not in ask.context(task=task, since="2099")
 
 
+@pytest.mark.slow
 def test_a_failed_start_of_the_process_that_reads_a_long_history_is_reported_and_tried_again(
     ask: Ask, code: Path, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +278,7 @@ def test_past_files_outside_of_the_namespace_of_a_search_are_no_hits(ask: Ask, c
     assert all("/src/auth/" in uri for uri in found)
 
 
+@pytest.mark.slow
 def test_a_line_that_is_older_than_a_shallow_clone_has_no_author(
     daemon: Daemon, code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,6 +297,7 @@ def test_a_line_that_is_older_than_a_shallow_clone_has_no_author(
     assert any(SHALLOW in line for line in ask.status()["degraded"])
 
 
+@pytest.mark.slow
 def test_an_answer_from_a_clone_without_its_objects_names_the_cause_and_the_remedy(
     daemon: Daemon, code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

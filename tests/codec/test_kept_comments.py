@@ -95,6 +95,7 @@ def test_a_rewrite_without_a_change_changes_nothing() -> None:
     assert documents.rewrite(BY_HAND, documents.decode(BY_HAND)) == BY_HAND
 
 
+@pytest.mark.slow
 @FEWER
 @given(nodes())
 def test_a_rewrite_is_stable(node: Node) -> None:

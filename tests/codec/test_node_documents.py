@@ -42,6 +42,7 @@ data:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U1")
 @pytest.mark.requirement("E1")
 @given(nodes())
@@ -82,6 +83,7 @@ def test_any_type_label_and_any_data_are_stored() -> None:
     assert documents.decode(documents.encode(node)) == node
 
 
+@pytest.mark.slow
 @given(nodes())
 def test_the_lean_reading_is_a_part_of_the_whole(node: Node) -> None:
     lean = glance(documents.encode(node))
@@ -102,6 +104,7 @@ def test_the_lean_reading_accepts_nothing_that_the_whole_refuses() -> None:
     assert quick > 100, "the quick way must be taken at all"
 
 
+@pytest.mark.slow
 @given(nodes())
 def test_the_quick_reading_of_a_whole_node_gives_that_node(node: Node) -> None:
     assert ordinary(documents.encode(node)) in (None, node)

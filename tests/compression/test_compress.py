@@ -132,6 +132,7 @@ def test_next_steps_are_commands_for_users_and_tools_for_agents(planted: Ask) ->
     assert f"resolve_conflicts with resolutions=[{{id: '{told['proposal']}', take: accept}}]" in told["next"]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U13")
 def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted: Ask, ws: Workspace) -> None:
     before = tree(ws)

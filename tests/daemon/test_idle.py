@@ -85,6 +85,7 @@ def close_unused(session: Session, settle: bool = True) -> int:
     return known.close_unused(session.daemon.registry.current().settings, time.monotonic() + LATER)
 
 
+@pytest.mark.slow
 def test_the_least_recently_used_workspaces_are_closed_and_the_next_call_opens_them(session: Session) -> None:
     for number in (3, 5, 0, 1, 2, 4):
         put(session, f"w{number}", "a")
@@ -128,6 +129,7 @@ def test_calls_that_open_workspaces_fast_do_not_exceed_the_limit_for_long(
         assert len(opened(session)) <= 2
 
 
+@pytest.mark.slow
 def test_at_the_start_workspaces_with_remotes_are_opened_up_to_the_limit(session: Session, tmp_path: Path) -> None:
     for number in range(6):
         layout = session.daemon.workspace(f"w{number}").layout
@@ -146,6 +148,7 @@ def test_an_idle_workspace_without_a_work_tree_is_closed(session: Session) -> No
     assert opened(session) == []
 
 
+@pytest.mark.slow
 def test_probes_metrics_and_sign_ins_do_not_keep_workspaces_open(session: Session, tmp_path: Path) -> None:
     share(session, tmp_path)
     daemon, settings = session.daemon, session.daemon.registry.current().settings
@@ -158,6 +161,7 @@ def test_probes_metrics_and_sign_ins_do_not_keep_workspaces_open(session: Sessio
     assert opened(session) == []
 
 
+@pytest.mark.slow
 def test_a_workspace_that_is_closed_while_calls_use_it_is_opened_again(session: Session) -> None:
     done = threading.Event()
 
@@ -192,6 +196,7 @@ def test_a_workspace_can_be_opened_again_if_a_part_of_it_failed_to_close(
     put(session, "w0", "a")
 
 
+@pytest.mark.slow
 def test_workspaces_that_are_in_use_stay_open(session: Session) -> None:
     known = session.daemon.open_workspaces
     known.follow(lambda: {"w0"})
@@ -207,6 +212,7 @@ def test_workspaces_that_are_in_use_stay_open(session: Session) -> None:
     assert "w1" not in opened(session)
 
 
+@pytest.mark.slow
 def test_a_workspace_whose_commits_wait_for_an_unreachable_remote_stays_open(session: Session, tmp_path: Path) -> None:
     shared = share(session, tmp_path)
     shutil.rmtree(shared)
@@ -220,6 +226,7 @@ def test_a_workspace_whose_commits_wait_for_an_unreachable_remote_stays_open(ses
     assert "w0" in opened(session)
 
 
+@pytest.mark.slow
 def test_a_closed_workspace_follows_its_remote_without_staying_open(session: Session, tmp_path: Path) -> None:
     shared = share(session, tmp_path)
     session.daemon.forget(session.daemon.workspace("w0"))

@@ -44,6 +44,7 @@ def scenes(draw: st.DrawFn, most: int = 60) -> Scene:
     return Scene(tuple(dots), tuple(lines))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(scenes())
 def test_dearer_nodes_are_never_nearer(scene: Scene) -> None:
@@ -103,6 +104,7 @@ def _cross(a: Box, b: Box) -> bool:
     return a[0] < b[2] - 0.01 and b[0] < a[2] - 0.01 and a[1] < b[3] - 0.01 and b[1] < a[3] - 0.01
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(scenes())
 def test_the_same_scene_is_always_drawn_alike(scene: Scene) -> None:

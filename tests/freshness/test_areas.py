@@ -39,6 +39,7 @@ def later(code: Path, path: str, text: str, message: str = "code changed") -> st
         return commit(code, path, text, message)
 
 
+@pytest.mark.slow
 def test_an_area_is_unverified_once_half_of_its_lines_changed_and_by_which_commit(area: Ask, code: Path) -> None:
     later(code, "src/auth/keys.py", lines(30, "y") + lines(170))
     later(code, "src/other.py", "gone = True\n")

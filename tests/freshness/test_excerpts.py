@@ -113,6 +113,7 @@ def test_the_holder_of_a_token_sees_citations_without_code(ask: Ask, session: Se
     assert cited(holder) == [{"text": f"{SESSION}#sign", "file": f"file://shop/{SESSION}", "symbol": "sign"}]
 
 
+@pytest.mark.slow
 def test_citations_without_room_are_named_only_and_past_versions_have_no_code(ask: Ask, code: Path) -> None:
     commit(code, SESSION, "\n".join(LINES))
     for number in range(12):

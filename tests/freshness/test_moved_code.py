@@ -196,6 +196,7 @@ def test_an_undo_of_a_move_creates_no_node_for_the_former_path(ask: Ask, code: P
     assert (broken["uri"], broken["moved"]) == (f"file://shop/{SESSION}", LOGIN)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_move_into_a_folder_leads_to_the_file_in_it(ask: Ask, code: Path) -> None:
     rename(code, SESSION, "lib/session.py")
@@ -272,6 +273,7 @@ def test_facts_do_not_move_from_one_existing_file_to_another(ask: Ask) -> None:
     assert refused.value.next == "Facts move once their file is gone: move or delete it first."
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 @pytest.mark.parametrize("prefix", ["", "./"])
 def test_a_move_of_code_to_a_missing_path_names_the_actual_one(ask: Ask, code: Path, prefix: str) -> None:
@@ -351,6 +353,7 @@ def test_context_of_a_file_of_a_renamed_folder_has_the_facts_about_the_folder(as
     assert items["insight://shop/folder"] == "about src/auth/, the former folder of src/signing/keys.py"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_former_path_that_no_uri_can_have_is_skipped(ask: Ask, code: Path) -> None:
     deep = f"{'d/' * MAX_SEGMENTS}session.py"

@@ -235,6 +235,7 @@ def test_a_relation_to_a_file_counts_where_it_says_as_of_when(ask: Ask, code: Pa
     until(lambda: stale(ask) == ["concept://shop/with", "concept://shop/without"])
 
 
+@pytest.mark.slow
 def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, ws: Workspace, code: Path) -> None:
     file = ws.layout.work_tree / "nodes/concept/by-hand.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -245,6 +246,7 @@ def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, 
     becomes_stale(ask, "concept://shop/by-hand")
 
 
+@pytest.mark.slow
 def test_a_folder_cited_by_hand_is_sound_while_it_exists(ask: Ask, ws: Workspace, code: Path) -> None:
     file = ws.layout.work_tree / "nodes/concept/by-hand.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -67,6 +67,7 @@ def test_a_planted_habit_is_suggested_with_its_reason_and_nothing_else_is() -> N
     assert of(counted(*(list(dict.fromkeys(read)) for read in log)), {(b, a, "uses"): one.weight}) == []
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E19")
 @pytest.mark.parametrize("popular", [False, True])
 def test_random_use_suggests_nothing(popular: bool) -> None:
@@ -133,6 +134,7 @@ def test_the_odds_follow_the_poisson_distribution(count: int, expected: float) -
     assert poisson_tail(count, expected) == pytest.approx(1 - below, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_counts_of_two_spans_add_up_stay_bounded_and_may_be_deleted(tmp_path: Path) -> None:
     file = UsageFile(tmp_path / "usage.sqlite")
     first, second = by_lot(random.Random(1), 30), by_lot(random.Random(2), 30)

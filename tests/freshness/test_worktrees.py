@@ -29,6 +29,7 @@ def feature(code: Path, session: Session, request: pytest.FixtureRequest) -> Ask
     return Ask(Session(session.daemon, cwd=tree, client="test-client 1.0", context_id="test"))
 
 
+@pytest.mark.slow
 def test_a_line_and_its_commit_come_from_the_callers_worktree(feature: Ask, code: Path) -> None:
     answer = feature.context(paths=f"{SESSION}:5")
     assert [(line["text"], line["what"]) for line in answer["lines"]] == [
@@ -37,6 +38,7 @@ def test_a_line_and_its_commit_come_from_the_callers_worktree(feature: Ask, code
     assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
 
 
+@pytest.mark.slow
 def test_paths_and_lines_in_another_clone_mean_its_own_files(ask: Ask, code: Path, tmp_path: Path) -> None:
     git(code, "remote", "add", "origin", str(tmp_path / "shop.git"))
     git(tmp_path, "clone", "-q", str(code), "twin")
@@ -51,22 +53,26 @@ def test_paths_and_lines_in_another_clone_mean_its_own_files(ask: Ask, code: Pat
         assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
 
 
+@pytest.mark.slow
 def test_a_relative_uri_in_a_worktree_is_a_file_of_the_code(feature: Ask) -> None:
     assert feature.get(uris=f"./{SESSION}")["nodes"][0]["uri"] == f"file://shop/{SESSION}"
 
 
+@pytest.mark.slow
 def test_a_line_that_the_callers_worktree_lacks_is_counted_there(feature: Ask, code: Path) -> None:
     answer = feature.context(paths=f"{SESSION}:999")
     assert answer["unknown_lines"] == [f"{SESSION} has 9 lines, so there is no line 999"]
     assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
 
 
+@pytest.mark.slow
 def test_facts_of_a_moved_symbol_are_found_by_its_line_in_the_worktree(feature: Ask, ask: Ask) -> None:
     ask.remember(text="Signing is slow.", cites=f"{SESSION}#sign")
     until(lambda: "cites sign, which" in str(feature.context(paths=f"{SESSION}:5")["items"]))
     assert "cites sign, which" not in str(feature.context(paths=f"{SESSION}:9")["items"])
 
 
+@pytest.mark.slow
 def test_answers_about_code_name_the_served_tree_only_in_another_worktree(feature: Ask, ask: Ask, code: Path) -> None:
     served = f"the code in {code}, not in this work tree"
     assert feature.status()["workspace"]["note"] == f"kgd serves {served}"
@@ -82,6 +88,7 @@ def test_answers_about_code_name_the_served_tree_only_in_another_worktree(featur
     assert "note" not in feature.search(query="team knowledge")
 
 
+@pytest.mark.slow
 def test_a_fact_about_the_worktree_becomes_stale_neither_there_nor_after_the_merge(
     feature: Ask, ask: Ask, code: Path
 ) -> None:
@@ -97,6 +104,7 @@ def test_a_fact_about_the_worktree_becomes_stale_neither_there_nor_after_the_mer
     assert stale(ask) == []
 
 
+@pytest.mark.slow
 def test_a_worktree_of_a_bare_repository_is_the_code(code: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--bare", str(code), "shop.git")
     git(tmp_path / "shop.git", "worktree", "add", "-q", str(tmp_path / "main"))

@@ -74,6 +74,7 @@ def test_rolled_up_versions_of_a_large_folder_take_little_more_than_git_needs(pe
     assert times_a_repack(pen) <= 1.5
 
 
+@pytest.mark.slow
 def test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs(pen: Pen) -> None:
     pen.write({f"nodes/{n % 20}/{n}.yaml": b"%d\n" % n for n in range(1000)})
     for n in range(200):

@@ -109,6 +109,7 @@ def test_an_object_whose_pack_cannot_be_read_is_tried_seven_times(
         read(Interrupted(pen, 7), tip)
 
 
+@pytest.mark.slow
 def test_an_object_on_a_broken_base_is_refused_and_harms_no_memory(pen: Pen) -> None:
     """The error path of pygit2's `Odb.read_header` writes beyond its buffer, at an offset of the object's size."""
     lines = [b"%d %s\n" % (n, random.Random(n).randbytes(40).hex().encode()) for n in range(20_000)]

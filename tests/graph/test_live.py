@@ -76,6 +76,7 @@ def last_state(writes: list[Write]) -> dict[str, Put]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(WRITES, st.booleans(), st.sets(st.integers(0, 13)))
 def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(

@@ -205,6 +205,7 @@ def test_several_sources_are_walked_as_one_graph(world: World, limits: Limits, d
         assert node.card.origin == expected[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS)
 def test_edges_are_exactly_those_among_the_answered_nodes(world: World, limits: Limits) -> None:

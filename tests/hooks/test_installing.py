@@ -158,6 +158,7 @@ def test_without_kgd_a_commit_is_let_pass_and_says_so(ann: Person) -> None:
     assert "kgd is missing or broken here, so nothing was checked" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_kgd_a_server_takes_nothing(upstream: Path, bob: Person) -> None:
     Person(upstream).kgd("install")
     hook = upstream / "hooks" / "pre-receive"

@@ -60,6 +60,7 @@ def test_a_count_that_arrives_late_becomes_a_line_of_its_own(state: HubState) ->
     assert checked(state).problems == []
 
 
+@pytest.mark.slow
 def test_several_hubs_make_one_chain(open_state: Callable[[], HubState]) -> None:  # noqa: F811
     hubs = [open_state() for _ in range(3)]
 

@@ -36,6 +36,7 @@ def propose(hub: Hub, clone: Callable[..., Clone], name: str) -> str:
     return said.partition("waits for review: ")[2].split()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_a_token_that_only_pushes_sees_the_branch_and_its_own_proposals(hub: Hub, clone: Callable[..., Clone]) -> None:
     theirs = propose(hub, clone, "carol")

@@ -105,6 +105,7 @@ def test_a_proposal_is_found_by_name_before_the_hub_was_woken(hubs: list[Hub]) -
     assert proposals.named(hubs[1].workspace, made.name).commit == made.commit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["accept", "reject"])
 @pytest.mark.parametrize("second", ["accept", "reject"])
 def test_of_two_hubs_that_decide_the_slower_one_is_overruled(
@@ -128,6 +129,7 @@ def test_of_two_hubs_that_decide_the_slower_one_is_overruled(
     assert hubs[1].put("b", summary="x") == git(upstream, "rev-parse", "main"), "the hub still writes"
 
 
+@pytest.mark.slow
 def test_the_rest_is_not_decided_at_a_hub_that_does_not_know_what_was_accepted(hubs: list[Hub], upstream: Path) -> None:
     made = hubs[0].propose("a", "b")
     hubs[1].proposals.refresh()
@@ -224,6 +226,7 @@ def test_proposals_from_before_the_hubs_shared_the_workspace_are_shared_and_keep
     late.close()
 
 
+@pytest.mark.slow
 def test_foreign_refs_among_the_proposals_of_the_upstream_prove_nothing_and_stop_nothing(
     tmp_path: Path, hubs: list[Hub], upstream: Path
 ) -> None:
@@ -242,6 +245,7 @@ def test_foreign_refs_among_the_proposals_of_the_upstream_prove_nothing_and_stop
     assert owners == {"bot-1": BOT.identity, "copied": "", "forged": ""}
 
 
+@pytest.mark.slow
 def test_an_upstream_restored_from_a_backup_gets_back_only_the_open_proposals(hubs: list[Hub], upstream: Path) -> None:
     waits, partly, no = hubs[0].propose("a"), hubs[0].propose("b", "c"), hubs[0].propose("d")
     hubs[1].proposals.refresh()
@@ -274,6 +278,7 @@ def test_a_workspace_without_an_upstream_takes_no_proposal(hubs: list[Hub]) -> N
         hubs[0].propose("a")
 
 
+@pytest.mark.slow
 def test_comments_reach_every_hub_and_a_partial_acceptance_keeps_them(hubs: list[Hub], upstream: Path) -> None:
     made = hubs[0].propose("a", "b")
     comments.add(hubs[1].workspace, proposals.named(hubs[1].workspace, made.id), "Ann", "Why b?")

@@ -273,6 +273,7 @@ def test_unused_pages_are_returned_to_the_disk(database: Database) -> None:
     assert (index.count(), len(index.search("auth", limit=200))) == (100, 100)
 
 
+@pytest.mark.slow
 def test_cached_pages_are_freed_after_much_work(database: Database) -> None:
     fill(database, 2_000)
     before = memory_of_sqlite()
@@ -288,6 +289,7 @@ def memory_of_sqlite() -> int:
     return int(used())
 
 
+@pytest.mark.slow
 def test_a_long_log_is_emptied_when_no_connection_is_in_use(database: Database) -> None:
     index = fill(database, 2_000)
     log = Path(f"{database.path}-wal")

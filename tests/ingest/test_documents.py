@@ -147,6 +147,7 @@ def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: 
     assert ask.get(uris="document://shop/notes/a.md")["nodes"][0].get("tags", []) == []
 
 
+@pytest.mark.slow
 def test_a_folder_is_ingested_without_ignored_files_and_other_formats(ask: Ask, tmp_path: Path) -> None:
     folder = tmp_path / "handbook"
     for name in (

@@ -267,6 +267,7 @@ def paths_of(suggested: dict[str, Any]) -> Any:
     return arguments["paths"] if "paths" in arguments else arguments["changes"][0]["data"]["paths"]
 
 
+@pytest.mark.slow
 def test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool(ask: Ask) -> None:
     ask.put(changes=upsert("task:t", name="Rotate keys", data={"files": [SESSION]}))
     answers = [
@@ -321,6 +322,7 @@ def test_an_area_is_not_proposed_for_a_folder_that_has_areas_below(known: Ask) -
         assert paths_of(known.context(paths=gap)["missing"]["record"][0]) == proposed, gap
 
 
+@pytest.mark.slow
 def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
     ask.put(
         changes=[
@@ -544,6 +546,7 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
     assert "before the new pods start" in next(one["text"] for one in answer["code"] if one["uri"] == uri)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sentence",
     [

@@ -58,6 +58,7 @@ async def workspace_of_a_write(client: Client) -> Any:
     return (answer.structured_content or {}).get("workspace")
 
 
+@pytest.mark.slow
 @eras
 async def test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace(
     session: Session, other: Path, tmp_path: Path, era: Era
@@ -90,6 +91,7 @@ async def test_the_directory_that_a_host_chose_wins_while_it_has_a_workspace(
     assert not folders.asked
 
 
+@pytest.mark.slow
 @eras
 async def test_a_root_gets_its_workspace_later(session: Session, other: Path, tmp_path: Path, era: Era) -> None:
     late = make_code(tmp_path / "late")

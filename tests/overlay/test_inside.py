@@ -280,6 +280,7 @@ MESSAGES = """def charge(amount, van, ramp):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "line"),
     [
@@ -300,6 +301,7 @@ def test_a_message_is_found_by_the_words_around_its_values(
     assert first["why"][0] == "quoted text"
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_message_are_close_to_each_other(start: Callable[[], Session], code: Path) -> None:
     (code / "shop" / "far.py").write_text("# negative charge\n# other words here\n# and one\n# is refused\n" * 2)
     workspace = workspace_of(start())
@@ -307,6 +309,7 @@ def test_the_parts_of_a_message_are_close_to_each_other(start: Callable[[], Sess
     assert not [hit for hit in workspace.files_with("negative charge -5 is refused", 9)[0] if hit.quoted and hit.quote]
 
 
+@pytest.mark.slow
 def test_the_shown_part_of_a_long_line_has_the_quote(start: Callable[[], Session], code: Path) -> None:
     row = ", ".join(f"'word{number}'" for number in range(90))
     (code / "shop" / "long.py").write_text(f"ROWS = [{row}, 'the broker lease has lapsed', {row}]\n")

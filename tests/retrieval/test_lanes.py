@@ -190,6 +190,7 @@ def test_a_symbol_is_first_in_any_case_style(ws: Workspace, asked: Asked, query:
     assert in_code(asked(query, limit=3))[0] == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N2")
 def test_a_name_that_is_one_common_word_is_first(ws: Workspace, asked: Asked) -> None:
     [wanted] = symbols(ws, "django/db/models/base.py", "Model")

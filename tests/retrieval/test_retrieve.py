@@ -279,6 +279,7 @@ def test_nodes_of_a_code_file_are_found_until_the_file_is_removed(ws: Workspace,
     assert (uris(found), in_code(found), ws.text().tree_origins()) == ([uri("note")], [], set())
 
 
+@pytest.mark.slow
 def test_a_rebuild_knows_how_many_files_it_has_read(ws: Workspace) -> None:
     reports: list[tuple[str, int, int]] = []
 

@@ -32,6 +32,7 @@ def create(person: Person, *observations: str) -> dict[str, Any]:
     return entity
 
 
+@pytest.mark.slow
 def test_an_entity_created_by_one_and_related_by_the_other_is_kept(two: tuple[Person, Person]) -> None:
     ann, ben = two
     entity = create(ann, "first", "second")

@@ -65,6 +65,7 @@ def take(ask: Ask, file: Path, **options: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_file_comes_back_byte_for_byte_and_a_second_import_changes_nothing(
     ask: Ask, file: Path, ws: Workspace
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_bare_name_beside_a_foreign_uri_means_the_directorys_workspace(session
     assert call(other, "get", {"uris": ["c", "d"]})["missing"] == []
 
 
+@pytest.mark.slow
 def test_a_node_is_not_moved_into_another_workspace(session: Session, tmp_path: Path, ws: Workspace) -> None:
     other = replace(session, cwd=make_code(tmp_path / "other"), found=None)
     call(other, "up")

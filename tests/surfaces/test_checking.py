@@ -84,6 +84,7 @@ def test_a_blocked_publication_is_named_with_its_remedy(ask: Ask, ws: Any) -> No
     assert ask.doctor(fix=True)["ok"]
 
 
+@pytest.mark.slow
 def test_an_unreadable_file_is_named(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("a", summary="s"))
     path = ws.layout.work_tree / "nodes/concept/a.yaml"

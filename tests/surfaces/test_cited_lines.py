@@ -64,11 +64,13 @@ def test_lines_are_stored_as_the_innermost_symbol(ask: Ask, given: str, cited: s
     assert [one for one in node["warnings"] if one.startswith("cites")] == ([warning] if warning else [])
 
 
+@pytest.mark.slow
 def test_a_citation_that_is_no_text_is_refused_beside_lines(ask: Ask) -> None:
     with pytest.raises(Invalid, match="must be a list of strings"):
         ask.put(changes=upsert("put", data={"cites": [{"title": "a book"}, f"{KEYS}:5"]}))
 
 
+@pytest.mark.slow
 def test_lines_and_their_symbol_are_one_citation(ask: Ask) -> None:
     node = ask.put(changes=upsert("put", data={"cites": [f"{KEYS}:5", f"{KEYS}#sign", f"{KEYS}:4-5"]}))
     assert stored(ask, node)["data"]["cites"] == [f"{KEYS}#sign"]
@@ -107,6 +109,7 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [f"./{KEYS}#Kees", f"{KEYS}#Kees"])
 def test_a_relation_to_an_unknown_symbol_leads_to_its_file(ask: Ask, text: str) -> None:
     told = [f"Kees was not found in {KEYS}; the relation leads to the whole file"]
@@ -119,6 +122,7 @@ def test_a_relation_to_an_unknown_symbol_leads_to_its_file(ask: Ask, text: str) 
     assert ask.put(changes=[related | {"op": "unrelate"}])["commit"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -137,12 +141,14 @@ def test_a_fact_about_missing_code_is_refused_with_the_nearest_path(ask: Ask, gi
     assert ask.get(uris="insight:keys-rotate-daily")["nodes"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["services/nothing", "gotcha:nothing", "./nothing.py", "file://shop/nothing.py"])
 def test_a_fact_about_nothing_is_refused(ask: Ask, given: str) -> None:
     with pytest.raises(NotFound, match="nothing"):
         ask.remember(text="Keys rotate daily.", about=[given])
 
 
+@pytest.mark.slow
 def test_a_fact_about_a_renamed_file_is_refused_with_its_new_path(ask: Ask, code: Path) -> None:
     git(code, "mv", "README.md", "docs/Start.md")
     until(lambda: not ask.get(uris="./README.md")["nodes"])
@@ -152,6 +158,7 @@ def test_a_fact_about_a_renamed_file_is_refused_with_its_new_path(ask: Ask, code
         assert refused.value.next.startswith("Did you mean docs/Start.md")
 
 
+@pytest.mark.slow
 def test_a_fact_may_be_about_a_new_file_an_address_or_a_missing_node_of_a_past_commit(ask: Ask, code: Path) -> None:
     (code / "src/new.py").write_text("NEW = 1\n")
     fact = ask.remember(text="It is new.", about=["src/new.py"], cites=["src/new.py"])
@@ -167,6 +174,7 @@ def test_a_symbol_of_a_file_is_an_address_of_every_call(ask: Ask) -> None:
     assert ask.get(uris="a")["nodes"][0]["relations"][0]["target"] == f"symbol://shop/{KEYS}/sign"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "cited", "symbol"),
     [
@@ -191,6 +199,7 @@ def test_a_file_whose_name_has_signs_of_citations_is_cited(
     assert changed == {fact["nodes"][0]["uri"], other["nodes"][0]["uri"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["c:9.py", "x#1.py", "odd dir/none.py", "odd dir/none.py#sign"])
 def test_a_citation_of_a_missing_file_is_reported_in_any_spelling(ask: Ask, text: str) -> None:
     assert ask.remember(text="Signing is slow.", cites=[text])["warnings"] == [
@@ -198,6 +207,7 @@ def test_a_citation_of_a_missing_file_is_reported_in_any_spelling(ask: Ask, text
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a book", "Knuth, The Art, 1.2", "https://example.org/a.html", "RFC 9110: 3.2"])
 def test_a_citation_of_a_book_or_an_address_is_no_missing_file(ask: Ask, text: str) -> None:
     assert ask.remember(text="Signing is slow.", cites=[text])["warnings"] == []

@@ -218,6 +218,7 @@ def test_a_fact_that_no_longer_holds_ranks_last_and_says_so(ask: Ask) -> None:
     assert "lapsed" not in held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("valid", "place"),
     [

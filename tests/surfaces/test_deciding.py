@@ -138,6 +138,7 @@ def test_values_that_settle_nothing_are_refused(ask: Ask) -> None:
     assert ask.conflicts(id=id)["conflicts"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_accept_shows_the_commit_in_whole_and_in_part(ask: Ask) -> None:
     id = propose(ask, X, Y, Z)
     for only, changed in ([Y], {Y}), ([], {X, Y, Z}):
@@ -161,6 +162,7 @@ def test_a_rejected_proposal_shows_who_rejected_it_and_why(ask: Ask, session: Se
     assert "not now" not in told.value.message
 
 
+@pytest.mark.slow
 def test_proposals_and_their_diffs_have_pages(ask: Ask) -> None:
     ids = [propose(ask, f"concept://shop/p{number}") for number in range(3)]
     first = ask.proposals(limit=2)

@@ -44,6 +44,7 @@ def uris(found: Any) -> list[str]:
     return [one["uri"] for one in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query", ["rotate_all", "Keys.rotate_all", "rotate_all()", "`rotate_all`", f"{KEYS}#Keys.rotate_all", ROTATE]
 )
@@ -55,6 +56,7 @@ def test_the_name_or_address_of_a_symbol_finds_the_facts_about_it_first(ask: Ask
     assert set(uris(ask.context(question=query)["items"])[:2]) == {ABOUT, CITING}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rotate_all", "Keys.rotate_all"])
 def test_context_of_a_name_has_the_facts_about_its_symbol_first(ask: Ask, name: str) -> None:
     items = ask.context(paths=[name])["items"]
@@ -64,6 +66,7 @@ def test_context_of_a_name_has_the_facts_about_its_symbol_first(ask: Ask, name: 
     assert set(uris(several)[:2]) == {ABOUT, CITING}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", [f"{KEYS}#Keys.rotate_all", f"./{KEYS}#Keys.rotate_all", ROTATE])
 def test_context_of_a_symbol_has_its_facts_first_and_then_the_facts_of_its_file(ask: Ask, address: str) -> None:
     answer = ask.context(paths=[address])
@@ -76,6 +79,7 @@ def test_context_of_a_symbol_has_its_facts_first_and_then_the_facts_of_its_file(
     assert "unknown_lines" not in answer
 
 
+@pytest.mark.slow
 def test_context_of_a_file_names_the_symbols_that_facts_are_about(ask: Ask) -> None:
     ask.put(changes=upsert(CITING, data={"cites": [f"{KEYS}#Keys.rotate_all", f"{KEYS}#drop"]}))
     assert {one["uri"]: one["why"] for one in ask.context(paths=[KEYS])["items"]} == {
@@ -85,6 +89,7 @@ def test_context_of_a_file_names_the_symbols_that_facts_are_about(ask: Ask) -> N
     }
 
 
+@pytest.mark.slow
 def test_a_fact_about_a_line_has_one_reason(ask: Ask) -> None:
     ask.remember(text="It is tested.", about=[f"{KEYS}:2"], cites=[f"{KEYS}:2"])
     found = {one["uri"]: one["why"] for one in ask.context(paths=[f"{KEYS}:2"])["items"]}
@@ -92,12 +97,14 @@ def test_a_fact_about_a_line_has_one_reason(ask: Ask) -> None:
     assert found[CITING] == "cites Keys.rotate_all, which contains the line"
 
 
+@pytest.mark.slow
 def test_a_missing_symbol_of_a_file_is_reported_with_the_facts_about_the_file(ask: Ask) -> None:
     answer = ask.context(paths=[f"{KEYS}#Kees"])
     assert answer["unknown_lines"] == [f"{KEYS} has no symbol Kees"]
     assert WHOLE in uris(answer["items"])
 
 
+@pytest.mark.slow
 def test_a_fact_about_a_symbol_that_is_gone_is_still_found_by_its_address(ask: Ask, code: Path) -> None:
     (code / KEYS).write_text("def drop(key):\n    pass\n")
     answer = ask.context(paths=[f"{KEYS}#Keys.rotate_all"])
@@ -105,28 +112,33 @@ def test_a_fact_about_a_symbol_that_is_gone_is_still_found_by_its_address(ask: A
     assert "unknown_lines" not in answer
 
 
+@pytest.mark.slow
 def test_a_fact_about_a_section_of_a_document_is_found_by_its_anchor(ask: Ask) -> None:
     ask.remember(text="It is short.", cites=["README.md#shop"])
     assert [one["why"] for one in ask.context(paths=["README.md#shop"])["items"]] == ["cites shop in README.md"]
 
 
+@pytest.mark.slow
 def test_a_question_with_the_name_of_a_symbol_finds_the_facts_about_it(ask: Ask) -> None:
     for question in ("what happens when rotate_all() fails?", "why does Keys.rotate_all take so long"):
         assert {ABOUT, CITING} <= set(uris(ask.search(query=question)["hits"]))
         assert {ABOUT, CITING} <= set(uris(ask.context(question=question)["items"]))
 
 
+@pytest.mark.slow
 def test_a_word_of_a_sentence_is_no_name(ask: Ask) -> None:
     ask.remember(text="It frees memory.", about=[f"{KEYS}#drop"])
     assert "insight://shop/it-frees-memory" in uris(ask.search(query="drop")["hits"])
     assert "insight://shop/it-frees-memory" not in uris(ask.recall(query="where do we drop the posters")["hits"])
 
 
+@pytest.mark.slow
 def test_a_node_of_that_name_comes_before_facts_about_a_symbol_of_that_name(ask: Ask) -> None:
     ask.put(changes=upsert("rotate_all", summary="A policy."))
     assert uris(ask.recall(query="rotate_all")["hits"])[0] == "concept://shop/rotate_all"
 
 
+@pytest.mark.slow
 def test_facts_that_a_caller_may_not_read_are_not_found_by_the_symbol(ask: Ask) -> None:
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/backups", "/src/**"]),))
     narrow = Ask(Session(ask.session.daemon, client="x", principal=principal))

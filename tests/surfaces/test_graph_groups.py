@@ -212,6 +212,7 @@ def test_the_id_of_a_group_of_areas_closes_it(known: Session, areas: tuple[str, 
     assert all({link["source"], link["target"]} <= {areas[0], "~outside"} for link in answer["links"])
 
 
+@pytest.mark.slow
 def test_an_area_counts_among_the_marks_of_its_group(known: Session, areas: tuple[str, str]) -> None:
     """An opened group of areas counts only itself, because each of its areas has its own number."""
     money, auth = areas
@@ -225,6 +226,7 @@ def test_an_area_counts_among_the_marks_of_its_group(known: Session, areas: tupl
     assert conflicts(money) == {money: 3}
 
 
+@pytest.mark.slow
 def test_beside_an_opened_group_other_groups_of_areas_are_closed_and_their_ids_open_them(
     known: Session, areas: tuple[str, str]
 ) -> None:

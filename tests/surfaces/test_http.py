@@ -68,6 +68,7 @@ def test_half_a_token_is_none(tmp_path: Path) -> None:
     assert len(token_of(path)) >= 32
 
 
+@pytest.mark.slow
 async def test_without_the_token_or_with_foreign_names_nothing_is_served(session: Session) -> None:
     async with served(session, "t" * 40) as (_, url), httpx2.AsyncClient(timeout=60) as web:
         good = {**HEADERS, "authorization": f"Bearer {'t' * 40}"}

@@ -27,23 +27,27 @@ def written(code: Path) -> None:
     (code / "src/new.py").write_text(TEXT)
 
 
+@pytest.mark.slow
 def test_a_fact_about_a_symbol_of_a_new_file_is_about_the_symbol(ask: Ask, code: Path) -> None:
     written(code)
     assert subject(ask, ask.remember(text="Tokens are signed.", about=["src/new.py#sign"])) == (SIGN, [])
 
 
+@pytest.mark.slow
 def test_a_fact_about_a_line_of_a_new_file_is_about_the_symbol(ask: Ask, code: Path) -> None:
     written(code)
     target, warnings = subject(ask, ask.remember(text="Tokens are signed.", about=["src/new.py:2"]))
     assert (target, warnings) == (SIGN, ["is about src/new.py#sign, which contains line 2"])
 
 
+@pytest.mark.slow
 def test_a_citation_of_a_line_of_a_new_file_names_the_symbol(ask: Ask, code: Path) -> None:
     written(code)
     fact = ask.remember(text="Tokens are signed.", cites=["src/new.py:2"])
     assert fact["warnings"] == ["cites src/new.py#sign, which contains line 2"]
 
 
+@pytest.mark.slow
 def test_a_symbol_added_to_a_known_file_is_known_at_once(ask: Ask, code: Path) -> None:
     ask.get(uris="src/auth/keys.py")
     (code / "src/auth/keys.py").write_text(TEXT)
@@ -65,6 +69,7 @@ def test_a_new_file_and_a_new_folder_are_no_concepts(ask: Ask, code: Path) -> No
     assert subject(ask, ask.remember(text="It is newer.", about=["more/"]))[0] == "dir://shop/more"
 
 
+@pytest.mark.slow
 def test_a_new_file_has_facts_under_every_address_at_once(ask: Ask, code: Path) -> None:
     for number, address in enumerate(("./src/{}", str(code / "src/{}"), "file://shop/src/{}", "file:src/{}")):
         (code / f"src/new{number}.py").write_text(TEXT)
@@ -73,6 +78,7 @@ def test_a_new_file_has_facts_under_every_address_at_once(ask: Ask, code: Path) 
         assert subject(ask, fact)[0] == f"file://shop/src/new{number}.py"
 
 
+@pytest.mark.slow
 def test_a_line_of_a_new_version_has_the_facts_about_its_symbol(ask: Ask, code: Path) -> None:
     written(code)
     fact = ask.remember(text="Tokens are signed.", about=["src/new.py#sign"])["nodes"][0]["uri"]

@@ -112,6 +112,7 @@ def test_the_setting_turns_questions_off(ask: Ask, daemon: Daemon) -> None:
     assert "question_days" in answer["hint"]
 
 
+@pytest.mark.slow
 def test_old_questions_and_those_above_the_limit_are_removed(ask: Ask, ws: Workspace) -> None:
     kept = Questions.of(ws)
     for number in range(questions.MOST + 5):

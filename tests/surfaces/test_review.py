@@ -246,6 +246,7 @@ def test_people_whose_names_have_no_ascii_letters_do_not_share_approvals(ws: Wor
     assert not Approvals(ws, "李娜").covers(Uri("concept://shop/a"), [ws.tip])
 
 
+@pytest.mark.slow
 def test_concurrent_approvals_are_all_kept(ask: Ask) -> None:
     names = [f"notes/n{number}" for number in range(16)]
     ask.put(changes=[upsert(name, name=name) for name in names])
@@ -434,6 +435,7 @@ def test_a_long_review_has_pages(learned: Ask, person: Ask) -> None:
         learned.review(since="yesterday", by="agent", cursor=learned.review(since="yesterday", limit=1)["cursor"])
 
 
+@pytest.mark.slow
 def test_a_node_of_a_thousand_relations_is_shortened(person: Ask) -> None:
     relations = [{"type": "knows", "target": f"concept://shop/other/n{number}"} for number in range(1_000)]
     person.put(changes=upsert("hub", name="Hub", content="x" * 10_000, relations=relations))

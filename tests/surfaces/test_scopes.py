@@ -71,6 +71,7 @@ def filled(ask: Ask) -> Ask:
     return ask
 
 
+@pytest.mark.slow
 def test_a_holder_learns_that_the_text_index_is_degraded_without_the_error(
     filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_history_answers_alike_for_hidden_and_nonexistent_nodes(filled: Ask, hol
     assert told[0] == told[1]
 
 
+@pytest.mark.slow
 def test_a_page_of_history_neither_ends_at_nor_counts_hidden_commits(
     filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_an_open_proposal_is_counted_listed_shown_and_accepted(ask: Ask, holds: 
     assert ask.history(uri="infra/a")["commits"][0]["author"] == "billing-agent"
 
 
+@pytest.mark.slow
 def test_an_agent_with_the_right_to_write_decides_through_resolve_conflicts(ask: Ask, holds: As) -> None:
     ask.put(changes=upsert("infra/a", name="A"))
     proposer, keeper = holds("propose", "/**"), holds("read,write", "/infra/**", id="tok00002")
@@ -189,6 +190,7 @@ def test_an_append_to_a_deleted_node_of_the_base_becomes_a_proposal(ask: Ask) ->
     assert ask.submit_subgraph(changes=[late], base=base)["outcome"] == "proposed"
 
 
+@pytest.mark.slow
 def test_a_plain_git_server_gets_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     ask.put(changes=[upsert("infra/a", name="A", content="mine\n"), upsert("infra/b", name="B")])
     bare = tmp_path / "bare.git"

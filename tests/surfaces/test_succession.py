@@ -142,6 +142,7 @@ def test_a_fact_replaces_only_an_existing_node(ask: Ask, given: str) -> None:
     assert not ask.recall(query="nowhere")["hits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["src/auth/session.py", "./src/auth/session.py"])
 def test_a_fact_does_not_replace_code(ask: Ask, given: str) -> None:
     decide(ask)
@@ -214,6 +215,7 @@ def test_a_fact_does_not_look_like_a_fact_that_it_supersedes(ask: Ask) -> None:
     assert set(similar["like"]) == {old, newest}
 
 
+@pytest.mark.slow
 def test_a_superseded_fact_is_listed_once_among_distant_nodes(ask: Ask) -> None:
     decide(ask)
     distant = [upsert(f"insight://shop/far-{n}", summary=f"Far {n}.") for n in range(3)]
@@ -228,6 +230,7 @@ def test_a_superseded_fact_is_listed_once_among_distant_nodes(ask: Ask) -> None:
     assert answer["cut"] == []
 
 
+@pytest.mark.slow
 def test_a_path_has_the_last_successor_of_a_fact_about_it(ask: Ask) -> None:
     first = ask.remember(text="Sessions last 5 minutes.", about=["src/auth/session.py"])["nodes"][0]["uri"]
     second = ask.remember(text="Sessions last 10 minutes.", supersedes=[first])["nodes"][0]["uri"]
@@ -238,6 +241,7 @@ def test_a_path_has_the_last_successor_of_a_fact_about_it(ask: Ask) -> None:
     assert notes[third] == "supersedes Sessions last 5 minutes."
 
 
+@pytest.mark.slow
 def test_the_last_of_a_thousand_successors_is_not_hidden(ask: Ask) -> None:
     facts = [
         upsert(f"decision://shop/cache-{n:04}", type="decision", summary=f"Cache sessions {n}.", relations=list(ABOUT))

@@ -44,6 +44,7 @@ def reset(ws: Workspace) -> None:
 REWRITES = pytest.mark.parametrize("rewrite", [amend_without_b, reset_and_commit, reset])
 
 
+@pytest.mark.slow
 @REWRITES
 def test_undo_restores_a_node_that_a_rewritten_branch_dropped(told: Ask, ws: Workspace, rewrite: Rewrite) -> None:
     rewrite(ws)
@@ -51,6 +52,7 @@ def test_undo_restores_a_node_that_a_rewritten_branch_dropped(told: Ask, ws: Wor
     assert names(told) == {"a", "b"}
 
 
+@pytest.mark.slow
 @REWRITES
 def test_the_history_shows_the_drop_by_a_rewrite_and_a_revert_restores_it(
     told: Ask, ws: Workspace, rewrite: Rewrite
@@ -64,6 +66,7 @@ def test_the_history_shows_the_drop_by_a_rewrite_and_a_revert_restores_it(
     assert names(told) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_a_rewritten_commit_is_undone_before_older_changes(told: Ask, ws: Workspace) -> None:
     file = ws.layout.work_tree / "nodes/concept/b.yaml"
     file.write_text(file.read_text().replace("two", "second try"))
@@ -72,6 +75,7 @@ def test_a_rewritten_commit_is_undone_before_older_changes(told: Ask, ws: Worksp
     assert names(told) == {"a"}
 
 
+@pytest.mark.slow
 def test_undo_is_refused_while_a_saved_file_waits_for_git(
     told: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_hub_follows_while_another_has_its_turn(hubs: list[Hub]) -> None:
     assert hubs[2].summary("a") == "one"
 
 
+@pytest.mark.slow
 def test_the_expected_version_is_checked_on_the_newest_tip(hubs: list[Hub]) -> None:
     """Both a refusal and an acceptance rest on what the other hub wrote."""
     hubs[0].put("a", summary="one")
@@ -211,6 +212,7 @@ def test_a_hub_recognises_requests_that_it_read_before_it_had_the_shared_key(
     late.close()
 
 
+@pytest.mark.slow
 def test_equal_changes_of_two_hubs_in_the_same_second_are_made_twice(hubs: list[Hub], upstream: Path) -> None:
     """Their commits would be equal: same tip, author, time and message."""
     hubs[0].put("a", content="x")
@@ -252,6 +254,7 @@ def test_while_the_upstream_is_down_nothing_is_acknowledged_and_nothing_stays_st
     assert hubs[1].summary("a") == "four"
 
 
+@pytest.mark.slow
 def test_an_upstream_with_content_that_is_refused_is_reported_until_it_is_repaired(
     hubs: list[Hub], upstream: Path, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_every_trace_is_removed_and_everything_else_stays(ann: Person) -> None:
     assert f"Kgd-Forgets: {before}" in record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("secret", "parts"),
     [
@@ -137,6 +138,7 @@ def test_a_tag_that_has_another_source_than_the_secret_stays(ann: Person) -> Non
     assert ["horse" in node["tags"] for node in answer["nodes"]] == [True, True]
 
 
+@pytest.mark.slow
 def test_the_name_of_a_conversation_loses_the_secret(ann: Person, tmp_path: Path) -> None:
     talk = {"messages": [{"role": "user", "content": f"Please log in with {LONG}, and look."}]}
     (tmp_path / "talk.json").write_text(json.dumps(talk))
@@ -149,6 +151,7 @@ def test_the_name_of_a_conversation_loses_the_secret(ann: Person, tmp_path: Path
     assert ann.call("fsck")["ok"]
 
 
+@pytest.mark.slow
 def test_names_that_become_equal_stay_apart(ann: Person) -> None:
     for name in ("first-secret", "other-secret"):
         ann.put(name, summary=name)
@@ -317,6 +320,7 @@ def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, h
     assert ann.summary("a") == SECRET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_another", [False, True], ids=["nothing left", "another secret"])
 def test_a_removal_is_pushed_by_a_later_call(ann: Person, bob: Person, hub: Path, with_another: bool) -> None:
     ann.put("a", summary=SECRET)
@@ -338,6 +342,7 @@ def test_a_removal_is_pushed_by_a_later_call(ann: Person, bob: Person, hub: Path
         forget(ann, push=True)
 
 
+@pytest.mark.slow
 def test_a_later_push_drops_no_commit_of_another_clone(ann: Person, bob: Person, hub: Path) -> None:
     ann.put("a", summary=SECRET)
     ann.share(hub, sync=0)

@@ -81,6 +81,7 @@ def test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack(
     assert ann.summary("bobs") == "by bob"
 
 
+@pytest.mark.slow
 def test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repack(
     team: tuple[Person, Person], hub: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repa
     assert has_all_of_it(ann)
 
 
+@pytest.mark.slow
 def test_a_commit_whose_files_a_prune_has_taken_is_fetched_again(team: tuple[Person, Person], hub: Path) -> None:
     ann, bob = team
     bob.put("bobs", summary="by bob")

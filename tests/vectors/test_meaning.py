@@ -422,6 +422,7 @@ def test_similarities_mean_the_same_after_a_restart(desk: Desk, endpoint: Endpoi
     assert ws.meaning.scale == SCALE
 
 
+@pytest.mark.slow
 def test_many_that_go_at_once_are_forgotten_and_their_places_used_again(ws: Workspace) -> None:
     fill(ws, {f"n{n}": f"text number {n}" for n in range(100)})
     write(ws, *[Delete(uri(f"n{n}")) for n in range(0, 100, 2)])

@@ -86,6 +86,7 @@ def test_a_closing_workspace_ends_indexing_and_the_callers_that_wait_for_it(
     assert len(reopen().text().search("lease", limit=NODES + 1)) == NODES
 
 
+@pytest.mark.slow
 def test_a_closing_workspace_ends_the_indexing_of_a_code_tree(
     ws: Workspace, closing: Closing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_part_of_a_thread_creates_no_conflict_about_another_node(ws: Workspace
     assert not [name for name in merged.files if name.startswith("conflicts/")]
 
 
+@pytest.mark.slow
 def test_conflicts_are_counted_by_the_nodes_they_mention_and_many_without_reading_them(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

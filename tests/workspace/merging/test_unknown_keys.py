@@ -79,6 +79,7 @@ def file(ws: Workspace) -> Workspace:
     return ws
 
 
+@pytest.mark.slow
 @given(nodes())
 def test_a_canonical_file_is_written_back_byte_for_byte(node: Node) -> None:
     try:
@@ -89,6 +90,7 @@ def test_a_canonical_file_is_written_back_byte_for_byte(node: Node) -> None:
     assert documents.encode(documents.decode(data)) == data
 
 
+@pytest.mark.slow
 @given(nodes(), st.sampled_from([b"# by hand\n", b""]))
 def test_a_file_with_comments_keeps_unknown_keys_when_it_is_written_again(node: Node, comment: bytes) -> None:
     try:
