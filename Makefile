@@ -35,10 +35,10 @@ down: ## stop the daemon
 	$(if $(wildcard $(BIN)/kgd),,$(error kgd is not installed in this clone. Install it with: make up))
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, about four minutes on two cores; ROOM=git: only the tests in tests/git
+test: $(VENV)/.develop ## linters and the tests, about three minutes on two cores; ROOM=git: only the tests in tests/git
 	@$(MAKE) --no-print-directory -j2 $(if $(ROOM),,lint) _tests
 
-test-all: $(VENV)/.develop ## the same and the slower tests, about 25 minutes on two cores
+test-all: $(VENV)/.develop ## the same and the slower tests, about 20 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak and not large"'
 
 # The linters use one processor, so they run beside the tests.

@@ -86,6 +86,7 @@ def test_an_entry_of_another_workspace_does_not_keep_the_others_from_being_remov
     assert here.ask("uninstall", all=True)["workspaces"] == ["shop"]
 
 
+@pytest.mark.slow
 def test_after_the_registry_names_another_copy_nothing_is_written_to_the_first(here: Site, remote: Path) -> None:
     first, second = here.root / "first", here.root / "second"
     run(here, None, "clone", source=str(remote), path=str(first))
@@ -101,6 +102,7 @@ def test_after_the_registry_names_another_copy_nothing_is_written_to_the_first(h
     assert git(second, "rev-parse", "refs/kgd/head") == tip, "the open copy is no longer the registered one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_name", [True, False], ids=["-w", "in it"])
 @pytest.mark.parametrize("there", [True, False], ids=["empty folder", "no folder"])
 def test_up_clones_a_workspace_whose_entry_has_a_remote(here: Site, remote: Path, by_name: bool, there: bool) -> None:
@@ -139,6 +141,7 @@ def test_an_empty_folder_inside_a_code_repository_is_cloned_into_itself(here: Si
     assert not (code / ".git" / "kgd").exists()
 
 
+@pytest.mark.slow
 def test_a_code_repository_whose_entry_has_a_remote_gets_that_workspace(
     here: Site, site: MakeSite, tmp_path: Path
 ) -> None:
@@ -202,6 +205,7 @@ def _fails(here: Site, workspace: str, node: str) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_an_address_is_cloned_into_a_folder_of_its_name_under_the_id_that_it_has(here: Site, remote: Path) -> None:
     named = remote.rename(remote.with_name("team-knowledge.git"))
     made = run(here, here.root, "clone", source=str(named))

@@ -72,6 +72,7 @@ def test_nodes_of_here_and_there_come_in_the_order_in_which_they_were_asked_for(
     assert (missing["uri"], missing["reason"], missing["workspace"]) == ("concept://infra/gone", "gone", "infra")
 
 
+@pytest.mark.slow
 def test_a_long_node_of_a_hub_continues_by_cursor_to_its_end(here: Site) -> None:
     read, cursor = "", None
     while True:
@@ -152,6 +153,7 @@ def test_a_walk_may_start_on_a_hub(here: Site) -> None:
         here.ask("traverse", start=["concept://infra/gone"])
 
 
+@pytest.mark.slow
 def test_search_and_history_of_a_hub_are_asked_of_the_hub(here: Site) -> None:
     found = here.ask("search", query="kept", workspace="infra")
     assert [one["uri"] for one in found["hits"]] == ["concept://infra/keys", "concept://infra/long"]
@@ -162,6 +164,7 @@ def test_search_and_history_of_a_hub_are_asked_of_the_hub(here: Site) -> None:
     assert len(found["commits"]) == 1
 
 
+@pytest.mark.slow
 def test_context_of_a_hub_is_asked_of_the_hub(here: Site) -> None:
     found = here.ask("context", question="what is kept?", workspace="infra")
     assert "concept://infra/keys" in [one["uri"] for one in found["items"]]

@@ -32,6 +32,7 @@ def test_a_walk_continues_in_another_local_workspace_and_comes_back(site: MakeSi
     assert found["broken_links"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E11")
 def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
     """The first reaches the third through the second. A stopped hub is named, and works again after its return."""
@@ -191,6 +192,7 @@ def test_a_node_deleted_elsewhere_is_a_broken_link_and_the_walk_continues(site: 
     assert len(here.ask("traverse", start=["concept://shop/a"])["nodes"]) == 4
 
 
+@pytest.mark.slow
 def test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token(site: MakeSite, hub: MakeHub) -> None:
     """Neither into its other workspaces nor, with its own credentials, into workspaces of a further hub."""
     third = site("third")

@@ -102,6 +102,7 @@ def test_text_of_others_stays_on_its_line(session: Session, ask: Ask) -> None:
     assert "\u202e" not in shown[0]
 
 
+@pytest.mark.slow
 def test_conflicts_and_pending_items_are_shown(session: Session, ask: Ask, ws: Workspace) -> None:
     (ws.layout.work_tree / "nodes" / "concept").mkdir(parents=True)
     (ws.layout.work_tree / "nodes" / "concept" / "broken.yaml").write_text("uri: [\n")

@@ -149,6 +149,7 @@ def test_thousands_of_wrong_fields_are_refused_by_the_first_ten(ask: Ask) -> Non
     assert "'x10'" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("A13")
 def test_input_at_the_limits_is_accepted(ask: Ask) -> None:
     others = atoms(ask, 50)
@@ -464,6 +465,7 @@ def test_paths_are_asked_for_in_any_spelling_and_answered_as_they_were_asked(ask
     assert twice == {"molecules": [], "orphanAtoms": [], "unmatchedPaths": ["b.py", "a.py"]}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("A7")
 def test_many_who_make_an_area_of_one_name_at_once_get_one_each(ask: Ask, session: Session) -> None:
     def make(number: int) -> dict[str, Any]:

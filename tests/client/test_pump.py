@@ -90,6 +90,7 @@ def kill_daemon(home: RehearsalHome) -> None:
     until(lambda: not start.running(home))
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_the_daemon_is_started_when_a_host_comes_and_only_the_protocol_is_printed(host: Host) -> None:
     answer = host.ask("tools/list")
@@ -103,6 +104,7 @@ def test_the_daemon_is_started_when_a_host_comes_and_only_the_protocol_is_printe
     assert (host.process.stdout.read(), host.process.stderr.read()) == (b"", b"")
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_due_is_written_after_the_host_closed_its_side(host: Host, tmp_path: Path) -> None:
     host.send("wait", started=str(tmp_path / "s"), until=str(tmp_path / "go"))
     until((tmp_path / "s").exists)
@@ -114,6 +116,7 @@ def test_an_answer_that_is_due_is_written_after_the_host_closed_its_side(host: H
     assert host.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_an_open_subscription_does_not_keep_it_from_ending(host: Host) -> None:
     host.send("subscriptions/listen")
     assert host.ask("ping")
@@ -138,6 +141,7 @@ def test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one
     assert host.ask("ping")["result"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8 * 2**20, 9_000_000])
 def test_the_id_of_such_a_message_is_found_at_its_end_too(host: Host, size: int) -> None:
     host.write({"method": "echo", "params": {"padding": "y" * size}, "jsonrpc": "2.0", "id": "last"})
@@ -233,6 +237,7 @@ def test_if_no_daemon_starts_the_host_gets_the_reason_and_later_requests_try_aga
         host.close()
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_host_stops_reading(host: Host) -> None:
     host.ask("ping")
     assert host.process.stdout

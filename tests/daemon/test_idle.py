@@ -101,6 +101,7 @@ def test_the_least_recently_used_workspaces_are_closed_and_the_next_call_opens_t
     assert checks["registry"].startswith("6 workspaces, ")
 
 
+@pytest.mark.slow
 def test_a_call_looks_only_at_the_files_of_its_own_workspace(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (0, 1):
         put(session, f"w{number}", "a")
@@ -141,6 +142,7 @@ def test_at_the_start_workspaces_with_remotes_are_opened_up_to_the_limit(session
         assert new.workspace("w5").id == "w5"
 
 
+@pytest.mark.slow
 def test_an_idle_workspace_without_a_work_tree_is_closed(session: Session) -> None:
     known, settings = session.daemon.open_workspaces, session.daemon.registry.current().settings
     until(lambda: not any(one.is_busy for one in known.all()))
@@ -178,6 +180,7 @@ def test_a_workspace_that_is_closed_while_calls_use_it_is_opened_again(session: 
         forgetting.join()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_workspace_can_be_opened_again_if_a_part_of_it_failed_to_close(
     session: Session, monkeypatch: pytest.MonkeyPatch
@@ -258,6 +261,7 @@ def share(session: Session, place: Path) -> Path:
     return shared
 
 
+@pytest.mark.slow
 def test_threads_do_not_grow_with_the_number_of_workspaces(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with serving(tmp_path) as session:

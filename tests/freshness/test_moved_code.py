@@ -52,6 +52,7 @@ def move(ask: Ask, old: str = f"./{SESSION}", new: str = f"./{LOGIN}", **more: A
     return ask.put(changes=[{"op": "move", "uri": old, "to": new}], **more)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_stale_mark_and_a_broken_link_name_the_new_path_and_its_repair(ask: Ask, code: Path) -> None:
     renamed = rename(code)
@@ -94,6 +95,7 @@ def test_a_move_leads_citations_and_relations_to_the_new_file_in_one_commit(ask:
     assert node(ask, f"file://shop/{LOGIN}")["version"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_repeated_move_of_code_returns_the_first_result(ask: Ask, code: Path) -> None:
     rename(code)
@@ -103,6 +105,7 @@ def test_a_repeated_move_of_code_returns_the_first_result(ask: Ask, code: Path) 
     assert (again["repeated"], again["commit"]) == (True, done["commit"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_definition_that_changed_in_the_move_stays_stale(ask: Ask, code: Path) -> None:
     rename(code)
@@ -112,6 +115,7 @@ def test_a_definition_that_changed_in_the_move_stays_stale(ask: Ask, code: Path)
     assert f"sign in {LOGIN} changed" in becomes_stale(ask, CITING)["unverified"]["reason"]
 
 
+@pytest.mark.slow
 def test_a_verified_commit_and_a_citation_of_a_symbol_move(ask: Ask, code: Path) -> None:
     head = git(code, "rev-parse", "HEAD").strip()
     symbol = {"type": "about", "target": f"symbol://shop/{SESSION}/sign"}
@@ -132,6 +136,7 @@ def test_a_verified_commit_and_a_citation_of_a_symbol_move(ask: Ask, code: Path)
     until(lambda: set(stale(ask)) == {CITING, RELATED})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_renamed_folder_moves_with_all_facts_below_it(ask: Ask, code: Path, session: Session) -> None:
     ask.put(changes=[upsert("insight://shop/folder", data={"cites": ["src/auth/"]}, relations=_about("./src/auth"))])
@@ -163,6 +168,7 @@ def test_chains_of_renames_lead_to_the_last_path(ask: Ask, code: Path) -> None:
     assert becomes_stale(ask, CITING)["unverified"]["reason"].endswith(", now src/last.py")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_node_stored_for_the_former_path_moves_too(ask: Ask, code: Path) -> None:
     ask.put(changes=[upsert(f"file://shop/{SESSION}", summary="signs sessions")])
@@ -172,6 +178,7 @@ def test_a_node_stored_for_the_former_path_moves_too(ask: Ask, code: Path) -> No
     assert node(ask, f"file://shop/{LOGIN}")["summary"] == "signs sessions"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_an_undo_restores_the_node_stored_for_the_former_path(ask: Ask, code: Path) -> None:
     ask.put(changes=[upsert(f"file://shop/{SESSION}", summary="signs sessions", content="Precious.")])
@@ -183,6 +190,7 @@ def test_an_undo_restores_the_node_stored_for_the_former_path(ask: Ask, code: Pa
     assert (found["summary"], found["content"]) == ("signs sessions", "Precious.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_an_undo_of_a_move_creates_no_node_for_the_former_path(ask: Ask, code: Path) -> None:
     rename(code)
@@ -205,6 +213,7 @@ def test_a_move_into_a_folder_leads_to_the_file_in_it(ask: Ask, code: Path) -> N
     assert node(ask, CITING)["data"]["cites"][0] == "lib/session.py#sign"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_file_that_left_its_renamed_folder_moves_alone(ask: Ask, code: Path) -> None:
     git(code, "mv", SESSION, "src/session.py")
@@ -284,6 +293,7 @@ def test_a_move_of_code_to_a_missing_path_names_the_actual_one(ask: Ask, code: P
     assert refused.value.next == f"{SESSION} was renamed; put with op=move, uri={SESSION}, to={LOGIN} moves its facts."
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_facts_of_a_deleted_file_move_only_to_an_existing_file(ask: Ask, code: Path) -> None:
     git(code, "rm", "-q", SESSION)

@@ -259,6 +259,7 @@ def test_a_folder_cited_by_hand_is_sound_while_it_exists(ask: Ask, ws: Workspace
     assert becomes_stale(ask, "concept://shop/by-hand")["unverified"]["reason"] == "src/auth is gone"
 
 
+@pytest.mark.slow
 def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:
     outside = ("Smith 2020, p. 3", "https://example.org/x.py", "/etc/passwd", "../up.py")
     answer = cite(ask, *outside, "src/none.py", "src/a.py:2-5")

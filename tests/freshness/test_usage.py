@@ -179,6 +179,7 @@ def used(ask: Ask) -> None:
             asker.traverse(start="keys")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E19")
 def test_a_suggestion_is_listed_accepted_as_one_commit_and_not_made_again(ask: Ask, ws: Workspace) -> None:
     used(ask)

@@ -99,6 +99,7 @@ def test_a_large_roll_up_is_listed_in_another_process(pen: Pen) -> None:
     assert fsck(pen.layout.git_dir) == []
 
 
+@pytest.mark.slow
 def test_another_process_lists_as_this_one(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(25):
         pen.write({f"nodes/{n % 5}.yaml": b"%d\n" % n})
@@ -178,6 +179,7 @@ def removed_and_open(pack_dir: Path) -> list[str]:
     return [target for target in open_packs(pack_dir) if target.endswith(" (deleted)")]
 
 
+@pytest.mark.slow
 def test_levels_are_found_on_the_disk(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack_upkeep, "FANOUT", 4)
     monkeypatch.setattr(pack_upkeep, "SMALL", 12)

@@ -295,6 +295,7 @@ def test_an_empty_tree_is_a_tree(workspace: Layout) -> None:
     assert list(ObjectStore(workspace.git_dir).diff(None, EMPTY_TREE)) == []
 
 
+@pytest.mark.slow
 def test_all_merge_bases_are_found_in_any_history_with_any_clocks(pen: Pen) -> None:
     chance = random.Random(1)
     above: dict[ObjectId, set[ObjectId]] = {pen.head: {pen.head}}

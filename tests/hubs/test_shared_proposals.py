@@ -142,6 +142,7 @@ def test_the_rest_is_not_decided_at_a_hub_that_does_not_know_what_was_accepted(h
     assert (hubs[1].summary("a"), hubs[1].summary("b")) == ("proposed", "proposed")
 
 
+@pytest.mark.slow
 def test_a_rejected_proposal_leaves_the_upstream_and_its_name_is_not_used_again(
     hubs: list[Hub], upstream: Path
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_request_that_is_sent_to_two_hubs_is_proposed_once(hubs: list[Hub], up
     assert pending(upstream) == ["bot-1"]
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_token_holds_over_all_hubs(hubs: list[Hub]) -> None:
     hubs[0].propose("a", most=2)
     hubs[1].propose("b", most=2)
@@ -191,6 +193,7 @@ def test_after_a_lost_connection_a_retry_proposes_once(hubs: list[Hub], upstream
     assert pending(upstream) == ["bot-1"]
 
 
+@pytest.mark.slow
 def test_an_acceptance_whose_answer_was_lost_is_made_once(hubs: list[Hub], upstream: Path) -> None:
     made = hubs[0].propose("a")
     hubs[0].remote.lose = ["after"]
@@ -211,6 +214,7 @@ def test_while_the_upstream_is_down_nothing_is_proposed_or_decided(hubs: list[Hu
     assert deciding.decision(hubs[0].workspace, made.id) is None
 
 
+@pytest.mark.slow
 def test_proposals_from_before_the_hubs_shared_the_workspace_are_shared_and_keep_their_owner(
     tmp_path: Path, hubs: list[Hub], upstream: Path
 ) -> None:
@@ -258,6 +262,7 @@ def test_an_upstream_restored_from_a_backup_gets_back_only_the_open_proposals(hu
     assert (pending(upstream), hubs[1].refreshed()) == ([waits.name], [waits.name])
 
 
+@pytest.mark.slow
 def test_a_hub_that_stops_between_the_two_copies_completes_them_later(hubs: list[Hub]) -> None:
     made = hubs[0].propose("a")
     git_dir = hubs[0].workspace.layout.git_dir

@@ -181,6 +181,7 @@ def test_a_path_may_be_written_in_any_way(known: Ask, code: Path) -> None:
         assert found == wanted, spelling
 
 
+@pytest.mark.slow
 def test_a_path_from_where_the_caller_is_and_several_in_one_text(known: Ask, code: Path) -> None:
     there = Ask(replace(known.session, cwd=code / "src" / "auth"))
     assert there.context(paths="session.py") == known.context(paths=SESSION)
@@ -648,6 +649,7 @@ def test_code_without_history_has_no_changes(known: Ask, code: Path) -> None:
     assert "Auth" in names(answer)
 
 
+@pytest.mark.slow
 def test_stale_facts_are_marked_and_come_later(known: Ask, code: Path, ws: Workspace) -> None:
     known.put(
         changes=[

@@ -70,6 +70,7 @@ async def test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_wor
     assert folders.asked == 1
 
 
+@pytest.mark.slow
 async def test_roots_that_change_are_asked_for_again(session: Session, other: Path, tmp_path: Path) -> None:
     folders = Folders(other)
     async with connected(session, tmp_path, folders) as client:
@@ -101,6 +102,7 @@ async def test_a_root_gets_its_workspace_later(session: Session, other: Path, tm
         assert await workspace_of_a_write(client) == "late"
 
 
+@pytest.mark.slow
 async def test_a_call_that_names_its_workspace_is_not_asked_for_roots(
     session: Session, other: Path, tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ async def test_a_call_that_names_its_workspace_is_not_asked_for_roots(
     assert folders.asked == 1
 
 
+@pytest.mark.slow
 async def test_a_call_may_be_asked_for_roots_and_then_for_the_word_of_a_model(
     session: Session, other: Path, tmp_path: Path
 ) -> None:

@@ -253,6 +253,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", HOSTILE, ids=lambda text: repr(text[:12]))
 def test_any_text_is_a_question(ws: Workspace, asked: Asked, query: str) -> None:
     ws.submit(change(upsert("a", name="lease of the broker", content="数据库 Ñandú w12")))

@@ -104,6 +104,7 @@ def test_a_relative_path_starts_where_the_client_is(session: Session, ws: Worksp
     assert resolve(inner, ws, "..") == "dir://shop/_"
 
 
+@pytest.mark.slow
 def test_a_bare_path_starts_where_the_client_is_if_only_that_directory_has_it(
     ask: Ask, ws: Workspace, code: Path
 ) -> None:

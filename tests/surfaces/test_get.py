@@ -121,6 +121,7 @@ def test_a_missing_node_is_answered_with_similar_names(ask: Ask) -> None:
     assert missing["similar"] == [], "an extension alone makes no names similar"
 
 
+@pytest.mark.slow
 def test_a_broken_hand_edit_is_named_while_the_last_good_value_is_served(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("auth", summary="good"))
     path = ws.layout.work_tree / "nodes/concept/auth.yaml"
@@ -137,6 +138,7 @@ def test_a_broken_hand_edit_is_named_while_the_last_good_value_is_served(ask: As
     assert ask.status()["invalid_files"][0]["uri"] == "concept://shop/auth"
 
 
+@pytest.mark.slow
 def test_an_unreadable_new_file_is_named_in_the_answer_about_its_missing_node(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("auth", summary="good"))
     path = ws.layout.work_tree / "nodes/concept/never.yaml"
@@ -149,6 +151,7 @@ def test_an_unreadable_new_file_is_named_in_the_answer_about_its_missing_node(as
     assert "it is served as soon as it can be read" in invalid["next"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["word " * 30_000, "é" * 60_000, '"\\\n' * 30_000], ids=["ascii", "wide", "escaped"])
 def test_a_long_content_comes_in_parts_that_make_up_the_whole(ask: Ask, text: str) -> None:
     ask.put(changes=[upsert("long", content=text), upsert("next", summary="n")])

@@ -74,10 +74,12 @@ def test_the_automatic_grouping_shows_a_structure(known: Session) -> None:
     assert grouped(known, "auto")["grouping"] == "type"
 
 
+@pytest.mark.slow
 def test_the_automatic_grouping_is_by_area_if_there_are_areas(known: Session, areas: tuple[str, str]) -> None:
     assert grouped(known, "auto")["grouping"] == "area"
 
 
+@pytest.mark.slow
 def test_the_automatic_grouping_of_one_node_is_by_namespace(session: Session) -> None:
     call(session, "put", {"changes": [upsert("alone", type="note")]})
     assert (grouped(session, "auto")["grouping"], counts(grouped(session, "auto"))) == (
@@ -134,6 +136,7 @@ OF_AUTH = {"auth 1", "auth 2", "alone"}
 """The nodes of the area of `auth`, without its file, which is stored if the code tree was read too late."""
 
 
+@pytest.mark.slow
 def test_a_node_about_a_file_belongs_to_the_area_of_the_file(known: Session, areas: tuple[str, str]) -> None:
     answer = grouped(known, "area", areas[1])
     (auth,) = [group for group in answer["groups"] if group["id"] == areas[1]]
@@ -147,6 +150,7 @@ def members(session: Session, area: str) -> set[str]:
     return {one["name"] for one in opened["members"]} - {"service.py"}
 
 
+@pytest.mark.slow
 def test_a_node_that_cites_a_file_or_is_about_a_folder_belongs_to_its_area(
     known: Session, areas: tuple[str, str]
 ) -> None:
@@ -156,12 +160,14 @@ def test_a_node_that_cites_a_file_or_is_about_a_folder_belongs_to_its_area(
     until(lambda: members(known, areas[1]) == OF_AUTH | {"folder", "citing"})
 
 
+@pytest.mark.slow
 def test_a_task_belongs_to_the_area_of_its_context_files(known: Session, areas: tuple[str, str]) -> None:
     task = {"name": "Mend the session", "files": ["README.md", "src/auth/service.py"], "workspace": "shop"}
     call(known, "add_task", task)
     assert members(known, areas[1]) == OF_AUTH | {"Mend the session"}
 
 
+@pytest.mark.slow
 def test_a_node_about_a_definition_or_about_a_node_of_an_area_belongs_to_it(
     known: Session, areas: tuple[str, str]
 ) -> None:
@@ -171,6 +177,7 @@ def test_a_node_about_a_definition_or_about_a_node_of_an_area_belongs_to_it(
     assert members(known, areas[1]) == OF_AUTH | {"note", "definition"}
 
 
+@pytest.mark.slow
 def test_a_file_that_was_not_in_the_code_tree_is_a_file_of_its_area(known: Session, areas: tuple[str, str]) -> None:
     about = {"type": "about", "target": "file://shop/src/auth/planned.py"}
     call(known, "put", {"changes": upsert("plan", relations=about)})
@@ -405,6 +412,7 @@ def test_no_node_is_fine_if_there_are_too_many_conflicts_to_look_at(
     assert (tones.pop("n1"), set(tones.values())) == ("conflict", {"unknown"})
 
 
+@pytest.mark.slow
 def test_a_restricted_caller_reads_few_records_and_is_not_told_that_a_node_is_fine(
     known: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

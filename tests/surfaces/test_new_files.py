@@ -55,6 +55,7 @@ def test_a_symbol_added_to_a_known_file_is_known_at_once(ask: Ask, code: Path) -
     assert subject(ask, node)[0] == "symbol://shop/src/auth/keys.py/sign"
 
 
+@pytest.mark.slow
 def test_a_symbol_of_a_new_file_is_an_address(ask: Ask, code: Path) -> None:
     written(code)
     assert ask.get(uris="src/new.py#sign")["nodes"][0]["uri"] == SIGN

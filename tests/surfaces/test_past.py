@@ -302,6 +302,7 @@ def proposed(ask: Ask) -> str:
     return str(made.id)
 
 
+@pytest.mark.slow
 def test_undo_reverts_a_fully_accepted_proposal_and_continues_before_it(told: Ask) -> None:
     accepted = told.accept(name=proposed(told))["commit"]
     assert len(told.get(uris=["p", "q"])["nodes"]) == 2
@@ -313,6 +314,7 @@ def test_undo_reverts_a_fully_accepted_proposal_and_continues_before_it(told: As
     assert [told.undo()["reverted"]["message"] for _ in range(3)] == ["meanwhile", "before", "third"]
 
 
+@pytest.mark.slow
 def test_an_accepted_proposal_is_reverted_by_name_and_later_changes_are_kept(told: Ask) -> None:
     accepted = told.accept(name=proposed(told))["commit"]
     told.put(changes=upsert("p", tags=["z"]), message="since")

@@ -63,6 +63,7 @@ def test_the_commits_of_agents_and_people_are_counted_under_any_filter(learned: 
         assert (answer["commits"], answer["agents"], answer["people"]) == (shown, 2, 2)
 
 
+@pytest.mark.slow
 def test_a_review_is_filtered_by_author_path_and_time(learned: Ask) -> None:
     def uris(**narrowed: object) -> list[str]:
         found = learned.review(**{"since": "2 days ago", **narrowed})
@@ -95,6 +96,7 @@ def test_a_list_since_a_date_in_the_future_is_empty_and_says_so(learned: Ask, si
         assert learned.context(**asked, since=since)["missing"] == {"message": told}
 
 
+@pytest.mark.slow
 def test_commits_of_others_since_the_last_review_are_counted_with_new_ones(
     learned: Ask, person: Ask, ws: Workspace
 ) -> None:
@@ -122,6 +124,7 @@ def test_unreviewed_commits_are_counted_within_the_limit_of_a_review(
     assert unreviewed(ws, "Bob Builder") == (3, True)
 
 
+@pytest.mark.slow
 def test_a_review_covers_the_ancestors_of_its_commit_also_if_clocks_run_backwards(
     learned: Ask, ws: Workspace, daemon: Daemon
 ) -> None:
@@ -336,6 +339,7 @@ def test_a_change_with_a_revert_and_something_else_marks_the_reverted_change(lea
     assert reverted(learned)["keys"] == made["commit"][:12]
 
 
+@pytest.mark.slow
 def test_a_reverted_change_names_its_revert_until_that_is_undone(learned: Ask) -> None:
     assert reverted(learned) == {"auth": None, "keys": None}
     Ask(replace(learned.session, client="kgd ui")).review(since="yesterday", by="agent", revert=["services/auth"])

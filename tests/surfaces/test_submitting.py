@@ -226,6 +226,7 @@ def test_a_plain_git_server_gets_a_proposal(ask: Ask, ws: Workspace, tmp_path: P
     assert tip
 
 
+@pytest.mark.slow
 def test_a_part_of_the_own_graph_is_submitted_as_upserts(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     git(tmp_path, "init", "-q", "--bare", str(bare))

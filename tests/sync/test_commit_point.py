@@ -139,6 +139,7 @@ def test_a_change_is_answered_when_the_upstream_has_it(hubs: list[Hub], upstream
     assert [one.hex() for one in hubs[0].pushed] == [commit]
 
 
+@pytest.mark.slow
 def test_an_overtaken_hub_stages_its_change_on_the_new_tip_and_merges_nothing(hubs: list[Hub], upstream: Path) -> None:
     hubs[0].put("a", summary="one")
     commit = hubs[1].put("b", summary="two")
@@ -191,6 +192,7 @@ def test_the_expected_version_is_checked_on_the_newest_tip(hubs: list[Hub]) -> N
     hubs[2].put("a", summary="mine", expect_version=2)
 
 
+@pytest.mark.slow
 def test_a_request_is_applied_once_at_any_hub(hubs: list[Hub], upstream: Path) -> None:
     first = hubs[0].put("a", summary="one", request="r1")
     assert hubs[1].put("a", summary="one", request="r1") == first
@@ -198,6 +200,7 @@ def test_a_request_is_applied_once_at_any_hub(hubs: list[Hub], upstream: Path) -
     assert len(subjects(upstream)) == 2, "the first commit and one change"
 
 
+@pytest.mark.slow
 def test_a_hub_recognises_requests_that_it_read_before_it_had_the_shared_key(
     tmp_path: Path, upstream: Path, hubs: list[Hub]
 ) -> None:
@@ -237,6 +240,7 @@ def test_after_a_lost_connection_a_retry_makes_the_change_once(hubs: list[Hub], 
     assert len(subjects(upstream)) == 2
 
 
+@pytest.mark.slow
 def test_while_the_upstream_is_down_nothing_is_acknowledged_and_nothing_stays_staged(
     hubs: list[Hub], upstream: Path
 ) -> None:
@@ -282,6 +286,7 @@ def test_a_hub_that_follows_again_reports_no_failure(hubs: list[Hub]) -> None:
     assert hubs[1].workspace.health()["commit"].state == "ok"
 
 
+@pytest.mark.slow
 def test_an_upstream_restored_from_a_backup_gets_back_the_acknowledged_changes(hubs: list[Hub], upstream: Path) -> None:
     hubs[0].put("a", summary="one")
     lost = hubs[0].put("a", summary="two")
@@ -290,6 +295,7 @@ def test_an_upstream_restored_from_a_backup_gets_back_the_acknowledged_changes(h
     assert lost in git(upstream, "rev-list", "main")
 
 
+@pytest.mark.slow
 def test_while_a_restored_upstream_is_behind_a_refusal_is_answered(hubs: list[Hub], upstream: Path) -> None:
     hubs[0].put("a", summary="one")
     hubs[0].put("a", summary="two")
@@ -337,6 +343,7 @@ def test_a_hub_serves_an_adopted_tip_even_if_its_disk_did_not_confirm_the_move(
     assert hubs[1].summary("a") == "one"
 
 
+@pytest.mark.slow
 def test_a_change_that_only_the_upstream_has_is_not_reported_as_unwritten(hubs: list[Hub], upstream: Path) -> None:
     """The hub's own ref is moved by hand in between, so that it cannot follow what the upstream has accepted."""
     hubs[0].put("a", summary="one")

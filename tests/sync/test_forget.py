@@ -290,6 +290,7 @@ def test_the_command_that_sync_shows_replaces_an_old_clone(tmp_path: Path, hub: 
             end_daemon(Home.at(str(tmp_path / f"{name}-home")))
 
 
+@pytest.mark.slow
 def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_path: Path) -> None:
     ann.put("a", summary=SECRET)
     ann.published()
@@ -306,6 +307,7 @@ def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_pa
         check_push(Pushed(store, None, read_settings(layout, store), layout.branch), [update])
 
 
+@pytest.mark.slow
 def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, hub: Path) -> None:
     ann.put("a", summary=SECRET)
     ann.share(hub, sync=0)

@@ -162,6 +162,7 @@ def test_different_fields_of_one_message_merge_and_the_same_field_conflicts(
     assert line.nodes(gone)[message(1).uri].name == "b", "an edit beats a deletion"
 
 
+@pytest.mark.slow
 def test_parts_filled_on_two_sides_merge_into_one_readable_file_that_the_next_write_splits(line: Line) -> None:
     base = line.commit(by_uri(message(0)))
     sides = [

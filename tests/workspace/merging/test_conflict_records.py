@@ -106,6 +106,7 @@ def test_moving_a_node_leaves_a_misplaced_record_behind(planted: Workspace) -> N
     assert planted.invalid_files() == ()
 
 
+@pytest.mark.slow
 def test_a_shortened_record_is_named_after_its_content() -> None:
     large = "x" * 1_200_000
     for sides in ((large, large[1:]), ("a", "b")):
