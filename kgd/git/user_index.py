@@ -19,6 +19,8 @@ _HARMLESS = {b"blame", b"cat-file", b"daemon", b"diff", b"fsmonitor--daemon", b"
 _HARMLESS |= {b"ls-files", b"maintenance", b"rev-list", b"show", b"status"}
 """Commands that move no branch. They may run for hours, as with a pager."""
 _WITH_VALUE = {b"-C", b"-c", b"--git-dir", b"--work-tree", b"--namespace", b"--exec-path", b"--config-env"}
+_LAST_LINE = 4096
+"""Bytes at the end of a branch's log that hold its last line."""
 _PLAIN_VERSION = 2
 """The version of an index without extended flags."""
 
@@ -72,6 +74,16 @@ def is_commit_open(git_dir: Path, branch: str) -> bool:
     try:
         return os.stat(git_dir / "COMMIT_EDITMSG").st_mtime_ns >= os.stat(git_dir / "logs" / branch).st_mtime_ns
     except OSError:
+        return False
+
+
+def is_after_reset(git_dir: Path, branch: str) -> bool:
+    """Whether `git reset` was the last command that moved a branch, as its log tells."""
+    try:
+        with open(git_dir / "logs" / branch, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_LINE))
+            return b"\treset:" in file.read().splitlines()[-1]
+    except (OSError, IndexError):
         return False
 
 

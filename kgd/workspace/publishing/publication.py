@@ -222,7 +222,7 @@ class Publication:
         self._attempt(settle=asked > self._answered)
         if not self._unsettled and not self._staging.is_in_use:
             with self._settling:
-                self._answered = asked
+                self._answered = max(self._answered, asked)  # a caller may have given up meanwhile
                 self._settling.notify_all()
         return self._pause()
 

@@ -44,6 +44,7 @@ class UserStaging:
         self._found, self._settle, self._held = found, settle, None
         if found.stamp != self._stamp:
             self._stamp, self.left_out = found.stamp, user_index.left_out(self._layout.git_dir)
+            self._changes()  # before a program can move the branch alone
         was = self.is_in_use
         self.is_in_use = was and self._is_held()
         return was and not self.is_in_use
@@ -88,9 +89,12 @@ class UserStaging:
         assert self._found is not None
         key = (self._found.stamp, self._found.branch)
         if key != self._key:
-            before, self._key = self._staged, key
-            branch = self._found.branch
+            before, is_moved = self._staged, self._key is not None and self._key[0] == key[0]
+            self._key, branch = key, self._found.branch
             self._staged = user_index.staged(self._layout.git_dir, branch) if branch else {}
+            # A program that moves the branch alone stages nothing; a soft reset does, for the user's next commit.
+            if is_moved and not user_index.is_after_reset(self._layout.git_dir, self._layout.branch):
+                self._staged = {path: blob for path, blob in self._staged.items() if path in before}
             if not self._staged.items() <= before.items():
                 self._since = min(time.time_ns(), self._found.stamp[1])
         return self._staged

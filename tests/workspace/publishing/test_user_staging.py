@@ -216,3 +216,25 @@ def test_a_deletion_beside_a_sparse_checkout_is_a_deletion(desk: Desk) -> None:
     eventually(lambda: desk.ws.node(uri("a/n1")) is None)
     desk.published()
     assert desk.ws.node(uri("b/n1"))
+
+
+def test_a_branch_that_a_program_moves_without_the_index_is_published_at_once(desk: Desk) -> None:
+    desk.ws.submit(change(upsert("c/n0", summary="new")))
+    desk.published()
+    made = desk.git("commit-tree", "-p", "HEAD", "-m", "as before", "HEAD~1^{tree}").strip()
+    desk.git("update-ref", desk.layout.branch, made)
+    eventually(lambda: "as before" in desk.git("log", "--format=%s", "refs/kgd/head"))
+    desk.published()
+    desk.ws.submit(change(upsert("d/n0", summary="later")))
+    desk.published()
+
+
+def test_a_soft_reset_waits_for_the_commit_that_follows_it(desk: Desk) -> None:
+    desk.edit("a/n0", "as it was", "by hand")
+    desk.published()
+    eventually(lambda: "by hand" in desk.git("show", "HEAD:nodes/concept/a/n0.yaml"))
+    desk.git("reset", "-q", "--soft", "HEAD~1")
+    eventually(lambda: "is staged by you" in desk.ws.health()["publish"].blocker)
+    desk.git("commit", "-qm", "in my own words")
+    desk.published()
+    desk.serves("a/n0", "summary", "by hand")
