@@ -24,6 +24,8 @@ START_SECONDS = 15.0
 HELLO_SECONDS = 5.0
 RETIRE_SECONDS = 25.0
 """Seconds to wait for an older daemon to end; it gives its running calls twenty seconds."""
+RETIRED_AT_MOST = 3
+"""Older daemons that one call of `connect` replaces: after a downgrade, the next one is as old as the last."""
 HELD = 75
 """Exit code of a daemon whose home already has a daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536
@@ -59,9 +61,10 @@ def connect(
     daemon and the others wait. Without `start`, the result is None if no daemon is running.
 
     Raises:
-        KgdError: No daemon became ready in time; the message ends with the last lines of the log.
+        KgdError: No daemon became ready in time, or each new one is older than this program. The message ends with the
+            last lines of the log.
     """
-    deadline = time.monotonic() + START_SECONDS
+    deadline, retired = time.monotonic() + START_SECONDS, 0
     while True:
         sock = _open(home.socket)
         if sock is None:
@@ -79,8 +82,10 @@ def connect(
             return sock
         if not is_current:
             sock.close()
+            if version and retired == RETIRED_AT_MOST:
+                raise _unavailable(home, f"every new kgd daemon ({version}) is older than this program ({__version__})")
             if version:
-                deadline = max(deadline, retire(home) + START_SECONDS)
+                deadline, retired = max(deadline, retire(home) + START_SECONDS), retired + 1
             if time.monotonic() > deadline:
                 raise _unavailable(home, "the kgd daemon closes every connection")
             continue

@@ -216,6 +216,16 @@ def test_two_installations_of_one_version_use_the_same_daemon(
     assert pid_of(home) == other
 
 
+def test_a_program_that_is_newer_than_each_new_daemon_reports_that(
+    home: RehearsalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a program that was running before a downgrade."""
+    monkeypatch.setattr(start, "__version__", "99.0")
+    with pytest.raises(Unavailable, match=r"is older than this program \(99\.0\)"):
+        pid_of(home)
+    assert len(starts(home)) == 1 + start.RETIRED_AT_MOST
+
+
 @pytest.mark.parametrize(
     ("older", "newer"),
     list(pairwise(VERSIONS.split())),
