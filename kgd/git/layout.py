@@ -79,9 +79,8 @@ class Layout:
 
     @property
     def git_command(self) -> str:
-        """The git program for a command in the work tree, as the user types it. Without the folder, a copied command
-        would run in the code tree."""
-        return f"git -C {shlex.quote(str(self.folder))}"
+        """The git program for a command in the work tree, as the user types it."""
+        return git_in(self.folder)
 
     def open(self) -> ObjectStore:
         """Open the repository. Call `kgd.git.integrity.recover` first: libgit2 hangs on a truncated loose object.
@@ -94,7 +93,7 @@ class Layout:
             raise Unavailable(
                 "the repository is a shallow clone, which lacks older history",
                 at=str(self.git_dir),
-                next=f"Run `git -C {shlex.quote(str(self.folder))} fetch --unshallow`.",
+                next=f"Run `{self.git_command} fetch --unshallow`.",
             )
         return ObjectStore(self.git_dir, self.work_tree)
 
@@ -185,6 +184,12 @@ def standalone_layout(place: Place) -> Layout:
     branch = setting(place.common_dir, "kgd.branch") or OWN_BRANCH
     is_bare = setting(place.common_dir, "core.bare") == "true"
     return Layout(place.common_dir, (not is_bare and place.main_tree) or place.common_dir, None, branch)
+
+
+def git_in(folder: Path) -> str:
+    """The git program for a command in a folder, as the user types it. Without the folder, a copied command would run
+    in the code tree."""
+    return f"git -C {shlex.quote(str(folder))}"
 
 
 def is_clone(place: Place) -> bool:

@@ -7,7 +7,6 @@ treated as deleted only while its folder exists, and only if few files are missi
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from typing import NamedTuple
 from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError
+from kgd.git.layout import git_in
 from kgd.git.objects import FOLDER, PLAIN, ObjectId, object_id
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
@@ -335,7 +335,7 @@ class HandEdits:
         nodes = sum(path.startswith(("nodes/", "bulk/")) for path in missing)
         total = sum(path.startswith(("nodes/", "bulk/")) for path in base)
         if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
-            git = f"git -C {shlex.quote(str(self._tree.root))}"
+            git = git_in(self._tree.root)
             self.held = (
                 f"{nodes} of {total} node files are missing in the work tree; kgd deletes them only if you confirm: "
                 f"`kgd doctor --confirm-deletions` deletes them, as does `{git} commit -am deleted`; "
