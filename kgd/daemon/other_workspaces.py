@@ -57,7 +57,6 @@ class Elsewhere:
         self._seen = LastSeen(seen, time.time)
         self._hubs: dict[tuple[str, str], Hub] = {}
         self._remotes: dict[str, tuple[int, bool]] = {}
-        self._asked: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def on_hub(self, workspace: str) -> bool:
@@ -117,18 +116,16 @@ class Elsewhere:
         return hub.ask(lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
 
     def ask_hubs(self) -> None:
-        """Ask every registered hub that was not asked for a while, so that `problems` lists those that do not answer or
-        reject the token. Waits for at most `ASKING_SECONDS`."""
-        now = time.monotonic()
-        due = []
-        for url, ids in self.hubs():
-            hub = self._hub(self._registry.current().entries[ids[0]])
-            if now - self._asked.get(url, -ASKED_EVERY) >= (ASKED_AGAIN if hub.problem else ASKED_EVERY):
-                self._asked[url] = now
-                due.append(threading.Thread(target=self._ask, args=(hub,), name="kgd-hub-check", daemon=True))
-        for thread in due:
+        """Ask every registered hub, with each of its tokens, that was not asked for a while, so that `problems` lists
+        those that do not answer or reject the token. Waits for at most `ASKING_SECONDS`."""
+        now, threads = time.monotonic(), []
+        for hub in {self._hub(entry) for entry in self._registry.current().entries.values() if entry.hub}:
+            if now - hub.checked_at >= (ASKED_AGAIN if hub.problem else ASKED_EVERY):
+                hub.checked_at = now
+                threads.append(threading.Thread(target=self._ask, args=(hub,), name="kgd-hub-check", daemon=True))
+        for thread in threads:
             thread.start()
-        for thread in due:
+        for thread in threads:
             thread.join(max(0.0, now + ASKING_SECONDS - time.monotonic()))
 
     @staticmethod

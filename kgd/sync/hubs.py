@@ -12,6 +12,7 @@ also refer to what the client has just written. A read then fails without them; 
 from __future__ import annotations
 
 import hashlib
+import math
 import ssl
 import threading
 import time
@@ -278,6 +279,8 @@ class Hub:
         self._stuck = 0
         self._lock = threading.Lock()
         self.problem = ""
+        self.checked_at = -math.inf
+        """When the owner last checked this hub, as `time.monotonic`."""
 
     def forget_token(self) -> None:
         self._known_until = 0.0
