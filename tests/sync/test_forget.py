@@ -308,18 +308,22 @@ def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, hub: Path) -> None:
+@pytest.mark.parametrize("is_removed", [False, True], ids=["with the removal", "later"])
+def test_a_push_drops_no_commit_of_another_clone(ann: Person, bob: Person, hub: Path, is_removed: bool) -> None:
     ann.put("a", summary=SECRET)
     ann.share(hub, sync=0)
     ann.sync()
+    if is_removed:
+        forget(ann)
     bob.share(hub, sync=0)
+    bob.sync()
     bob.put("b", summary="b")
     bob.sync()
     there = git(hub, "rev-parse", "main")
     with pytest.raises(Unavailable, match="does not have the same commits"):
         forget(ann, push=True)
     assert git(hub, "rev-parse", "main") == there
-    assert ann.summary("a") == SECRET
+    assert ann.summary("a") == ("REMOVED" if is_removed else SECRET)
 
 
 @pytest.mark.slow
@@ -342,22 +346,6 @@ def test_a_removal_is_pushed_by_a_later_call(ann: Person, bob: Person, hub: Path
     ann.published()
     with pytest.raises(NotFound, match="nothing in this workspace contains"):
         forget(ann, push=True)
-
-
-@pytest.mark.slow
-def test_a_later_push_drops_no_commit_of_another_clone(ann: Person, bob: Person, hub: Path) -> None:
-    ann.put("a", summary=SECRET)
-    ann.share(hub, sync=0)
-    ann.sync()
-    forget(ann)
-    bob.share(hub, sync=0)
-    bob.sync()
-    bob.put("b", summary="b")
-    bob.sync()
-    there = git(hub, "rev-parse", "main")
-    with pytest.raises(Unavailable, match="does not have the same commits"):
-        forget(ann, push=True)
-    assert git(hub, "rev-parse", "main") == there
 
 
 @pytest.mark.slow
