@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from kgd.codec.settings import first_files
 from kgd.git.creation import create_in_code_repository
 from kgd.git.layout import Layout
+from kgd.model.change import Edit
 from kgd.workspace.publishing import hand_edits, publication, user_staging
 from kgd.workspace.workspace import Workspace
-from tests.builders import WS, uri
+from tests.builders import WS, change, uri
 from tests.git.support import fsck
 from tests.waiting import until
 
@@ -136,6 +138,18 @@ class Desk:
 
     def fsck(self) -> list[str]:
         return fsck(self.layout.git_dir)
+
+
+@contextmanager
+def open_desk(layout: Layout, *edits: Edit) -> Iterator[Desk]:
+    """An open workspace in which these edits are published."""
+    desk = Desk(Workspace.open(layout))
+    desk.ws.submit(change(*edits))
+    desk.published()
+    try:
+        yield desk
+    finally:
+        desk.ws.close()
 
 
 def node_text(node: str, /, **fields: str) -> str:

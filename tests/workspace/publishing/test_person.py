@@ -20,7 +20,7 @@ from kgd.workspace.publishing.adoption import adopt
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
 from tests.waiting import until
-from tests.workspace.people import Desk, Watcher, code_layout, git, node_text
+from tests.workspace.people import Desk, Watcher, code_layout, git, node_text, open_desk
 
 pytestmark = pytest.mark.slow
 
@@ -30,14 +30,11 @@ RATE = 30
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    ws = Workspace.open(code_layout(tmp_path / "code"))
-    ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="start", data={"agent": 0}) for i in range(NODES))))
-    desk = Desk(ws)
-    desk.published()
-    watcher = Watcher(ws)
-    yield desk
-    watcher.stop()
-    ws.close()
+    nodes = (upsert(f"n{i}", name=f"N{i}", summary="start", data={"agent": 0}) for i in range(NODES))
+    with open_desk(code_layout(tmp_path / "code"), *nodes) as desk:
+        watcher = Watcher(desk.ws)
+        yield desk
+        watcher.stop()
 
 
 class Agents:

@@ -26,7 +26,7 @@ from kgd.workspace.publishing.publication_plan import PlanFolder
 from kgd.workspace.publishing.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
-from tests.workspace.people import Desk, code_layout, eventually, git, hurry, node_text
+from tests.workspace.people import Desk, code_layout, eventually, git, hurry, node_text, open_desk
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +42,8 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def desk(layout: Layout) -> Iterator[Desk]:
-    ws = Workspace.open(layout)
-    ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(12))))
-    desk = Desk(ws)
-    desk.published()
-    yield desk
-    ws.close()
+    with open_desk(layout, *(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(12))) as desk:
+        yield desk
 
 
 @pytest.mark.requirement("E14")

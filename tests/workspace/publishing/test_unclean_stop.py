@@ -16,7 +16,7 @@ from kgd.model.change import Delete
 from kgd.workspace.publishing import flush_and_repair
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
-from tests.workspace.people import Desk, code_layout, eventually, hurry, node_text
+from tests.workspace.people import Desk, code_layout, eventually, hurry, node_text, open_desk
 
 NODES = 16
 STATES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
@@ -44,14 +44,10 @@ def layout(tmp_path: Path) -> Layout:
 def desk(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Published and flushed nodes; later publications are not flushed before the end."""
     monkeypatch.setattr(flush_and_repair, "AFTER", 0.0)
-    ws = Workspace.open(layout)
-    ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(NODES))))
-    desk = Desk(ws)
-    desk.published()
-    eventually(lambda: not any((layout.derived_dir / "aside").iterdir()))
-    monkeypatch.setattr(flush_and_repair, "AFTER", 1e6)
-    yield desk
-    ws.close()
+    with open_desk(layout, *(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(NODES))) as desk:
+        eventually(lambda: not any((layout.derived_dir / "aside").iterdir()))
+        monkeypatch.setattr(flush_and_repair, "AFTER", 1e6)
+        yield desk
 
 
 @contextmanager

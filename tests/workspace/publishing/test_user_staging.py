@@ -14,7 +14,7 @@ from kgd.model.change import Delete
 from kgd.workspace.publishing import user_staging
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
-from tests.workspace.people import Desk, code_layout, eventually, hurry
+from tests.workspace.people import Desk, code_layout, eventually, hurry, open_desk
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +30,9 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def desk(layout: Layout) -> Iterator[Desk]:
-    ws = Workspace.open(layout)
-    ws.submit(change(*(upsert(f"{folder}/n{i}", summary="as it was") for folder in "ab" for i in range(3))))
-    desk = Desk(ws)
-    desk.published()
-    yield desk
-    desk.ws.close()
+    nodes = (upsert(f"{folder}/n{i}", summary="as it was") for folder in "ab" for i in range(3))
+    with open_desk(layout, *nodes) as desk:
+        yield desk
 
 
 class Slow:
