@@ -77,21 +77,19 @@ def head(code: Place) -> str:
             return named
         ref = named[5:].strip()
         if ref.startswith("refs/") and ".." not in ref.split("/"):
+            with contextlib.suppress(ValueError):  # a longer id
+                if id := read_foreign(code.common_dir, ref, "", 1).get(ref):
+                    return id.hex()
             if setting(code.common_dir, "extensions.objectformat") not in (None, "sha1"):
                 return _asked(code, ref)
-            found = read_foreign(code.common_dir, ref, "", 1)
-            return found[ref].hex() if ref in found else ""
     return ""
 
 
 def _asked(code: Place, ref: str) -> str:
     """The value of a ref in a repository with longer ids, which only git reads; empty if it does not exist."""
+    arguments = ["rev-parse", "--verify", "--quiet", ref]
     try:
-        return (
-            program.run(code.git_dir, ["rev-parse", "--verify", "--quiet", ref], deadline=CONTENT_SECONDS)
-            .decode()
-            .strip()
-        )
+        return program.run(code.git_dir, arguments, deadline=CONTENT_SECONDS).decode().strip()
     except GitFailed:
         return ""
 
