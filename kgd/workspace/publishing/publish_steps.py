@@ -55,10 +55,6 @@ _HOW_TO_END = {
 }
 
 
-Change = tuple[str, Entry | None, Entry | None]
-"""A path with its entries before and after."""
-
-
 class Blocked(Exception):
     """Publication must wait, for the reason in the message. With `stuck` set, a person must act; with `is_brief`, it
     takes a moment."""
@@ -97,8 +93,7 @@ class Publisher:
         """
         began = time.monotonic()
         changes = list(self._store.changes(self._store.tree_of(before), self._store.tree_of(after)))
-        unplaced = [_left_out(one) for one in changes if one[0] in left_out and self._tree.look(one[0]) == Found(None)]
-        files, passed, absent = self._divide(changes, {file.path for file in unplaced})
+        files, passed, unplaced, absent = self._divide(changes, left_out)
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
         modes = {path: new[0] for path, _, new in changes if new}
         staged = self._prepare_index(mine, [*files, *passed, *unplaced], modes, after, left_out)
@@ -144,25 +139,27 @@ class Publisher:
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
 
     def _divide(
-        self, changes: Iterable[Change], unplaced: Set[str]
-    ) -> tuple[list[Placement], list[Placement], set[str]]:
-        """The files to place, those to skip because a person's version is waiting there, and the paths of those to
-        place that do not have their new version yet. The paths `unplaced` are in none of them.
+        self, changes: Iterable[tuple[str, Entry | None, Entry | None]], left_out: Set[str]
+    ) -> tuple[list[Placement], list[Placement], list[Placement], set[str]]:
+        """The files to place, those to skip because a person's version is waiting there, those that a sparse checkout
+        leaves out, and the paths of those to place that do not have their new version yet.
 
         A change that was reverted before it was published is placed as well: the commits agree, but the work tree
         differs.
         """
         files: list[Placement] = []
         passed: list[Placement] = []
+        unplaced: list[Placement] = []
         unsettled: list[str] = []
         same = self._unpublished.differing()
         absent = set[str]()
         for path, before, after in changes:
             old, new = before and before[1], after and after[1]
             same.pop(path, None)
-            if path in unplaced:
-                continue
             there = self._tree.look(path)
+            if path in left_out and there == Found(None):
+                unplaced.append(Placement(path, old, new))
+                continue
             file = self._placement(path, old, new)
             known = there.id in (old, new) or self._unpublished.is_committed(path, there)
             if known and not there.odd and not self._unpublished.is_undone(path, there):
@@ -178,7 +175,7 @@ class Publisher:
         if unsettled:
             self._edits.hint(unsettled)
             raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
-        return files, passed, absent
+        return files, passed, unplaced, absent
 
     def _placement(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Placement:
         return Placement(path, old, new, self._unpublished.ids(path), self._unpublished.is_undone(path, Found(old)))
@@ -244,11 +241,6 @@ class Publisher:
             if self._tree.look(file.path).id == file.new:
                 self._unpublished.record_own(file.path, file.new)
         self._plan_folder.end(plan, is_abandoned=any(self._unpublished.ids(file.path) for file in plan.files))
-
-
-def _left_out(change: Change) -> Placement:
-    path, before, after = change
-    return Placement(path, before and before[1], after and after[1])
 
 
 def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
