@@ -89,7 +89,7 @@ class Derived(Protocol):
         """A text without the secret, with new names in place of derived names."""
 
 
-def forms(secret: str, spellings: Callable[[str], set[str]] = lambda line: set()) -> list[bytes]:
+def forms(secret: str, spellings: Callable[[str], set[str]]) -> list[bytes]:
     """The spellings of a secret to search for, longest first: each of its lines unchanged and as in `spellings`; and
     each of these in a quoted string of JSON or YAML, and percent-encoded.
 
