@@ -99,12 +99,12 @@ class Elsewhere:
         return "team" if self._shared(workspace) else "local"
 
     def hubs(self) -> list[tuple[str, tuple[str, ...]]]:
-        """The URLs of the registered hubs, each with the ids of its workspaces."""
-        found: dict[str, list[str]] = {}
+        """The URLs of the registered hubs, once for each token, with the ids of the workspaces."""
+        found: dict[tuple[str, str], list[str]] = {}
         for id, entry in sorted(self._registry.current().entries.items()):
             if entry.hub:
-                found.setdefault(entry.hub.rstrip("/"), []).append(id)
-        return [(url, tuple(ids)) for url, ids in sorted(found.items())]
+                found.setdefault((entry.hub.rstrip("/"), entry.token), []).append(id)
+        return [(url, tuple(ids)) for (url, _), ids in sorted(found.items())]
 
     def who(self, workspace: str) -> dict[str, Any]:
         """The holder of the registered token, from the workspace's hub.

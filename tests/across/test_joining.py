@@ -92,13 +92,15 @@ def test_status_and_doctor_report_a_revoked_token_before_any_other_call(site: Ma
     assert not here.ask("doctor", workspace="shop")["ok"]
 
 
-def test_status_reports_an_invalid_token_beside_a_valid_one_of_the_same_hub(site: MakeSite, infra: Hub) -> None:
+def test_status_and_doctor_report_each_token_of_a_hub(site: MakeSite, infra: Hub) -> None:
     here = site("here")
     here.up("shop")
     here.know_hub(infra, "infra")
     here.know("later", hub=infra.url, token="env:KGD_NO_SUCH_TOKEN")
     told = here.ask("status", workspace="shop")["degraded"]
     assert any(text.startswith(f"hub {infra.url}") for text in told)
+    checks = here.ask("doctor", workspace="shop")["checks"]
+    assert [one["state"] for one in checks if one["name"] == f"hub {infra.url}"] == ["warning", "ok"]
 
 
 def test_a_missing_folder_is_reported_by_doctor_and_does_not_degrade_other_workspaces(site: MakeSite) -> None:
