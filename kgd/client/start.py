@@ -61,8 +61,8 @@ def connect(
     daemon and the others wait. Without `start`, the result is None if no daemon is running.
 
     Raises:
-        KgdError: No daemon became ready in time, or each new one is older than this program. The message ends with the
-            last lines of the log.
+        KgdError: No daemon became ready in time, and the message ends with the last lines of the log; or each new one
+            is older than this program.
     """
     deadline, retired = time.monotonic() + START_SECONDS, 0
     while True:
@@ -83,7 +83,7 @@ def connect(
         if not is_current:
             sock.close()
             if version and retired == RETIRED_AT_MOST:
-                raise _unavailable(home, f"every new kgd daemon ({version}) is older than this program ({__version__})")
+                raise _downgraded(version)
             if version:
                 deadline, retired = max(deadline, retire(home) + START_SECONDS), retired + 1
             if time.monotonic() > deadline:
@@ -261,6 +261,15 @@ def _unavailable(home: Home, reason: str) -> KgdError:
 
     tail = log_tail(home)
     return Unavailable(reason + (f"; its log ends: {tail[-200:]}" if tail else ""), next=f"See {home.log}.")
+
+
+def _downgraded(version: str) -> KgdError:
+    from kgd.errors import Unavailable
+
+    return Unavailable(
+        f"every new kgd daemon ({version}) is older than this program ({__version__})",
+        next="kgd was downgraded: restart this program, or the agent that runs it.",
+    )
 
 
 def _escaped(text: str) -> str:

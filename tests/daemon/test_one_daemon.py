@@ -221,8 +221,9 @@ def test_a_program_that_is_newer_than_each_new_daemon_reports_that(
 ) -> None:
     """As a program that was running before a downgrade."""
     monkeypatch.setattr(start, "__version__", "99.0")
-    with pytest.raises(Unavailable, match=r"is older than this program \(99\.0\)"):
+    with pytest.raises(Unavailable, match=r"is older than this program \(99\.0\)") as refused:
         pid_of(home)
+    assert "restart this program" in str(refused.value.next)
     assert len(starts(home)) == 1 + start.RETIRED_AT_MOST
 
 
