@@ -13,7 +13,7 @@ from kgd.freshness.citations import placed
 from kgd.freshness.code import spans_of
 from kgd.model.change import Edit, Upsert
 from kgd.model.fields import CITES
-from kgd.model.uri import CODE_TREE, Uri, scheme_of
+from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.tools import addressing, file_paths, worktrees
 from kgd.tools.nodes import printable
 from kgd.tools.session import Session
@@ -126,7 +126,7 @@ def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, i
         place = file_paths.locate_existing(session, workspace, page["path"])
         if place is not None:
             addressing.await_symbols(session, workspace, place)
-            if text.rpartition("#")[2] in worktrees.symbol_lines(workspace, session.own_cwd, place):
+            if text.rpartition("#")[2] in map(name_of, worktrees.symbol_lines(workspace, session.own_cwd, place)):
                 return None  # a symbol called L1
     return None if found is None or file_paths.is_known(session, workspace, text) else found
 
@@ -137,7 +137,7 @@ def _enclosing(session: Session, workspace: Workspace, path: str, source: str, f
     Of two definitions of one name, a citation finds only one.
     """
     ranges = worktrees.symbol_lines(workspace, session.own_cwd, path)
-    around = {name: b - a for name, (a, b) in ranges.items() if a <= first and last <= b}
+    around = {name_of(uri): b - a for uri, (a, b) in ranges.items() if a <= first and last <= b}
     spans = spans_of(source, around, path)
     found = (name for name, (a, b) in spans.items() if a < first and last <= b)
     return min(found, key=lambda name: (around[name], name), default="")

@@ -15,7 +15,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.git.discovery import Place, find_place
 from kgd.git.layout import origin_of
 from kgd.git.program import LOCAL, GitFailed, run
-from kgd.model.uri import name_of, scheme_of
+from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.tools.nodes import overlay_of, printable
 from kgd.workspace.workspace import Workspace
 
@@ -58,8 +58,13 @@ def root_for(workspace: Workspace, cwd: Path | None) -> Path | None:
 
 def code_for(workspace: Workspace, cwd: Path | None) -> Code | None:
     """The code in `root_for`; None if the code is not followed."""
+    return other_code(workspace, cwd) or Freshness.of(workspace).code
+
+
+def other_code(workspace: Workspace, cwd: Path | None) -> Code | None:
+    """The code in `another`."""
     other = another(workspace, cwd)
-    return Code(other, lambda path: _is_listed(other, path)) if other is not None else Freshness.of(workspace).code
+    return Code(other, lambda path: _is_listed(other, path)) if other is not None else None
 
 
 def note(workspace: Workspace, cwd: Path | None, what: str) -> str:
@@ -69,19 +74,19 @@ def note(workspace: Workspace, cwd: Path | None, what: str) -> str:
     return printable(f"{what} the code in {workspace.layout.code_tree}, not in this work tree")
 
 
-def symbol_lines(workspace: Workspace, cwd: Path | None, path: str) -> dict[str, tuple[int, int]]:
+def symbol_lines(workspace: Workspace, cwd: Path | None, path: str) -> dict[Uri, tuple[int, int]]:
     """The first and the last line of each indexed symbol of a file, in `root_for`."""
     overlay = overlay_of(workspace)
     nodes = overlay.inside.nodes(path) if overlay is not None and overlay.inside is not None else []
-    found = {name_of(node.uri): node.data for node in nodes if scheme_of(node.uri) == "symbol"}
-    pairs = {name: (data.get("line"), data.get("end_line")) for name, data in found.items()}
-    served = {name: (a, b) for name, (a, b) in pairs.items() if isinstance(a, int) and isinstance(b, int)}
-    if another(workspace, cwd) is None:
+    found = {node.uri: node.data for node in nodes if scheme_of(node.uri) == "symbol"}
+    pairs = {uri: (data.get("line"), data.get("end_line")) for uri, data in found.items()}
+    served = {uri: (a, b) for uri, (a, b) in pairs.items() if isinstance(a, int) and isinstance(b, int)}
+    code = other_code(workspace, cwd)
+    if code is None:
         return served
-    code = code_for(workspace, cwd)
-    source = code.text(path) if code is not None else None
-    spans = spans_of(source, served, path) if source is not None else {}
-    return {name: (first + 1, last) for name, (first, last) in spans.items()}
+    source = code.text(path)
+    spans = spans_of(source, set(map(name_of, served)), path) if source is not None else {}
+    return {uri: (spans[name][0] + 1, spans[name][1]) for uri in served if (name := name_of(uri)) in spans}
 
 
 def _is_listed(top: Path, path: str) -> bool:

@@ -133,18 +133,11 @@ def unknown_symbols(workspace: Workspace, symbols: Sequence[Uri], known: Collect
 def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
     """Add the nodes that cite a symbol with one of the lines, before nodes that cite the file."""
     workspace = findings.workspace
-    overlay = overlay_of(workspace)
-    if overlay is None or overlay.inside is None:
-        return
     for one in asked:
         if findings.session.principal is None:
             catch_up(workspace, one.path)
         ranges = worktrees.symbol_lines(workspace, findings.session.own_cwd, one.path)
-        symbols = [
-            node.uri
-            for node in overlay.inside.nodes(one.path)
-            if scheme_of(node.uri) == "symbol" and _overlaps(one, *ranges.get(name_of(node.uri), (None, None)))
-        ]
+        symbols = [uri for uri, (first, last) in ranges.items() if first <= one.last and one.first <= last]
         for fact in symbol_facts.facts_about(findings.session, workspace, symbols):
             how = f"{in_words(fact.type)} {name_of(fact.symbol)}, which contains the line"
             is_area = fact.type == "cites" and scheme_of(fact.uri) in AREAS
@@ -185,10 +178,8 @@ def is_served(workspace: Workspace, path: str) -> bool:
 
 def _is_readable(session: Session, workspace: Workspace, path: str) -> bool:
     """`is_served`, for the caller's work tree."""
-    if worktrees.another(workspace, session.own_cwd) is None:
-        return is_served(workspace, path)
-    code = worktrees.code_for(workspace, session.own_cwd)
-    return code is not None and code.has(path) and code.belongs(path)
+    code = worktrees.other_code(workspace, session.own_cwd)
+    return is_served(workspace, path) if code is None else code.has(path) and code.belongs(path)
 
 
 FEW_LEFT = 10
@@ -327,7 +318,3 @@ def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: P
 
 def _cut(text: str) -> str:
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
-
-
-def _overlaps(asked: AskedLines, first: object, last: object) -> bool:
-    return isinstance(first, int) and isinstance(last, int) and first <= asked.last and asked.first <= last
