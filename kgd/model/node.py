@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from operator import attrgetter
@@ -32,6 +32,15 @@ UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\
 C = TypeVar("C")
 Json = Any
 """Values of YAML's core schema: None, bool, int, float, str, list and dict with string keys."""
+
+
+def strings_in(value: Json) -> Iterator[str]:
+    """All strings within a value, without keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Iterable):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from strings_in(one)
 
 
 class Shape(Enum):

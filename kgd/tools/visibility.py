@@ -18,6 +18,7 @@ from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.mentions.mentions import MENTIONS, strength_of
 from kgd.mentions.mentions import Mentions as TextMentions
 from kgd.model.access import Policy, Principal, Scope, Verb, may
+from kgd.model.node import strings_in
 from kgd.model.uri import Uri, workspace_of
 from kgd.retrieval.query import Mentions
 
@@ -120,7 +121,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
         return error
     words = [word.rstrip(".,:;)?") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
     named = [word for word in words if "<" not in word]  # a URI cannot contain `<`, but a pattern for URIs can
-    given = list(_texts(arguments))
+    given = [text.strip("/") for text in strings_in(arguments)]
     if all(_may_read(principal, word) or _is_given(word, given) for word in named):
         return error
     if isinstance(error, InvariantViolation):
@@ -152,18 +153,6 @@ def _is_given(place: str, given: Iterable[str]) -> bool:
         or unquote(place).endswith(f"/{text}")
         for text in given
     )
-
-
-def _texts(value: Any) -> Iterable[str]:
-    """All strings within the arguments."""
-    if isinstance(value, str):
-        yield value.strip("/")
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one)
-    elif isinstance(value, Iterable):
-        for one in value:
-            yield from _texts(one)
 
 
 class Seen:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from kgd.codec import bulk, documents, memories
@@ -18,7 +18,7 @@ from kgd.exchange.orchestrator_journal import words_in_id
 from kgd.ingest.documents import name_from
 from kgd.ingest.message_ingest import title_from, title_in_uri
 from kgd.memories.keywords import names_of, terms
-from kgd.model.node import Json, Node
+from kgd.model.node import Json, Node, strings_in
 from kgd.model.uri import encode_segment, name_of, path_of, slug
 from kgd.workspace.files.memory_files import topic_of
 
@@ -87,7 +87,7 @@ class DerivedTexts:
     # ---- inside
 
     def _learn(self, node: Node, without: Change, blank: Change) -> None:
-        self._learn_tags(node.uri, "\n".join([node.name, node.summary, node.content, *_strings(node.data)]), blank)
+        self._learn_tags(node.uri, "\n".join([node.name, node.summary, node.content, *strings_in(node.data)]), blank)
         own = {name_of(uri) for uri in (node.uri, *node.aliases)}
         for text in (node.content, node.summary, node.name):
             old, other = names_of(text), names_of(blank(text))
@@ -129,14 +129,3 @@ class DerivedTexts:
 
     def _gone(self, *uris: str) -> set[str]:
         return set[str]().union(*(self._tags.get(uri, ()) for uri in uris))
-
-
-def _strings(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _strings(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _strings(one)
