@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgd.cli.parameters import is_revision
 from kgd.cli.terminal import complain
+from kgd.git.revisions import is_revision
 
 MEANT = {
     "add": "put",

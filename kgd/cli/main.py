@@ -35,6 +35,7 @@ from kgd.cli.progress import shown
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import UNUSABLE, Invalid, KgdError
+from kgd.git.revisions import is_revision
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
@@ -123,7 +124,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
                 found = f"the hub of this home runs kgd {connection.older_hub}, and {newer} is installed"
                 complain(found, "Restart the hub: `kgd down`, then `kgd serve --listen` or its service.")
         absent = _absent(answer)
-        if absent and chosen.takes and parameters.is_revision(options["uri"]):
+        if absent and chosen.takes and is_revision(options["uri"]):
             from kgd.cli.commits import shown_commit
 
             return shown_commit(connection, chosen, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from functools import partial
@@ -12,13 +11,10 @@ from typing import Any
 
 from kgd.config import person_environment
 from kgd.errors import Invalid
+from kgd.git.revisions import is_revision
 
 Options = dict[str, Any]
 """The given options by name."""
-
-
-is_revision = re.compile(r"HEAD(?:[~^]\d*)*|[0-9a-f]{7,40}").fullmatch
-"""Matches a commit as git prints it, or relative to the newest one."""
 
 
 def place(options: Options) -> Options:

@@ -11,6 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, NotFound
+from kgd.git.revisions import is_revision
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict
@@ -28,7 +29,6 @@ from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of
 from kgd.tools.write.reverted import nothing_left
 from kgd.workspace.answers import Entry
-from kgd.workspace.history.commits import is_revision
 from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
 from kgd.workspace.workspace import Workspace

@@ -17,6 +17,7 @@ from kgd.git.history import walk as git_walk
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD, NOTES
+from kgd.git.revisions import is_revision
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
@@ -34,8 +35,6 @@ from kgd.workspace.history import pushers
 ACCEPTED_BY = "Kgd-Accepted-By"
 """The trailer with the name of the person who accepted a proposal."""
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
-is_revision = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
-"""Matches a name of a commit that is no ref: an id of at least seven digits, ``HEAD``, or ``HEAD~2``."""
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """For checking whether a text is a date, which does not depend on the current time."""
 
