@@ -78,19 +78,13 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
 def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:
     """Set `moved` in the missing nodes of renamed code, and `next` in the first one of each rename."""
     renamed = cache(CodeHistory.of(workspace).renamed)
-    gone: dict[str, str] = {}
-    for one in broken:
-        path = _path(workspace, Uri(one["uri"]))
-        if path and (now := renamed(path)):
-            one["moved"], gone[path] = now, now
-    told = set[str]()
-    whole = with_folders(workspace, gone)
-    for one in broken:
-        path = _path(workspace, Uri(one["uri"])) if "moved" in one else ""
-        was = next((was for was in whole if path == was or path.startswith(f"{was}/")), "")
-        if was and was not in told:
-            told.add(was)
-            one["next"] = Advice(*after_rename(was, whole[was]))
+    paths = ((one, _path(workspace, Uri(one["uri"]))) for one in broken)
+    moved = [(one, path, now) for one, path in paths if path and (now := renamed(path))]
+    left = with_folders(workspace, {path: now for _, path, now in moved})
+    for one, path, now in moved:
+        one["moved"] = now
+        if was := next((was for was in left if path == was or path.startswith(f"{was}/")), ""):
+            one["next"] = Advice(*after_rename(was, left.pop(was)))
 
 
 def _path(workspace: Workspace, uri: Uri) -> str:
