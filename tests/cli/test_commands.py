@@ -169,7 +169,7 @@ def test_the_length_of_a_log_is_written_as_for_git(kgd: Kgd) -> None:
 
 def test_show_takes_a_commit_instead_of_a_node(kgd: Kgd) -> None:
     commit = kgd.json("put", "width", "--summary", "2 m")["commit"]
-    for name in (commit, commit[:7], "HEAD"):
+    for name in (commit, commit[:7], "HEAD", "head"):
         assert kgd("show", name).startswith(commit[:10])
         assert "+ summary: 2 m" in kgd("show", name)
     assert kgd.json("show", "HEAD")["commits"][0]["commit"] == commit
