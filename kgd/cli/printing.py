@@ -137,11 +137,11 @@ def search(answer: Answer) -> None:
 
 
 def _no_hits(hint: str) -> None:
-    if hint.startswith(("No text has these words", "The text index", "'")):  # not everything was searched
+    if hint and not hint.startswith(NOTHING_KNOWN):  # not everything was searched, or filters exclude all hits
         say(hint)
         return
     say("nothing is known about this")
-    if hint.startswith(NOTHING_KNOWN):
+    if hint:
         say('    `kgd remember "…"` records it')
     if rest := hint.removeprefix(NOTHING_KNOWN).strip():
         say(f"    {rest}", hang=4)

@@ -265,6 +265,13 @@ def test_a_search_without_an_answer_is_two_lines(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == 'nothing is known about this\n    `kgd remember "…"` records it\n'
 
 
+def test_a_search_of_less_than_everything_does_not_report_that_nothing_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printing.search({"hits": [], "code": [], "hint": "None of the best 9 hits pass the filters."})
+    assert capsys.readouterr().out == "None of the best 9 hits pass the filters.\n"
+
+
 def test_the_next_step_of_an_answer_names_the_option() -> None:
     assert advised({"next": "Name one with `workspace`: a, b."})["next"] == "Name one with `-w`: a, b."
 
