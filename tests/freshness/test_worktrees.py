@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.freshness.freshness import Freshness
+from kgd.tools import worktrees
 from kgd.tools.session import Session
 from tests.surfaces.conftest import Ask, ask, code, daemon, git, new_daemon, session
 from tests.waiting import until
@@ -36,6 +37,24 @@ def test_a_line_and_its_commit_come_from_the_callers_worktree(feature: Ask, code
         ("    return hmac.new(token)", "Sign with a key")
     ]
     assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+
+
+@pytest.mark.slow
+def test_git_is_asked_about_a_file_as_often_for_many_lines_as_for_one(
+    feature: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, is_listed, counts = list[str](), worktrees._is_listed, list[int]()
+
+    def counted(top: Path, path: str) -> bool:
+        runs.append(path)
+        return is_listed(top, path)
+
+    monkeypatch.setattr(worktrees, "_is_listed", counted)
+    for lines in ((5,), (1, 4, 5, 8, 9)):
+        assert len(feature.context(paths=[f"{SESSION}:{line}" for line in lines])["lines"]) == len(lines)
+        counts.append(len(runs))
+        runs.clear()
+    assert 0 < counts[0] == counts[1]
 
 
 @pytest.mark.slow

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
 from itertools import groupby
 from typing import NamedTuple, NotRequired
 
@@ -133,11 +134,13 @@ def unknown_symbols(workspace: Workspace, symbols: Sequence[Uri], known: Collect
 def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
     """Add the nodes that cite a symbol with one of the lines, before nodes that cite the file."""
     workspace = findings.workspace
+    if findings.session.principal is None:
+        for path in dict.fromkeys(one.path for one in asked):
+            catch_up(workspace, path)
+    ranges = cache(partial(worktrees.symbol_lines, workspace, findings.session.own_cwd))
     for one in asked:
-        if findings.session.principal is None:
-            catch_up(workspace, one.path)
-        ranges = worktrees.symbol_lines(workspace, findings.session.own_cwd, one.path)
-        symbols = [uri for uri, (first, last) in ranges.items() if first <= one.last and one.first <= last]
+        within = ranges(one.path).items()
+        symbols = [uri for uri, (first, last) in within if first <= one.last and one.first <= last]
         for fact in symbol_facts.facts_about(findings.session, workspace, symbols):
             how = f"{in_words(fact.type)} {name_of(fact.symbol)}, which contains the line"
             is_area = fact.type == "cites" and scheme_of(fact.uri) in AREAS
@@ -153,9 +156,10 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     root = worktrees.root_for(workspace, session.own_cwd)
     code = find_place(root) if root is not None and history_of(session, workspace) is not None else None
     found: list[LineAnswer] = []
+    is_readable = _readable(session, workspace)
     for one in asked if code is not None else ():
         assert code is not None
-        if not _is_readable(session, workspace, one.path):
+        if not is_readable(one.path):
             continue
         try:
             origins = blame(code, one.path, one.first, one.last)
@@ -176,10 +180,10 @@ def is_served(workspace: Workspace, path: str) -> bool:
     return overlay is None or overlay.exists(from_path("file", workspace.id, path.rstrip("/")))
 
 
-def _is_readable(session: Session, workspace: Workspace, path: str) -> bool:
-    """`is_served`, for the caller's work tree."""
+def _readable(session: Session, workspace: Workspace) -> Callable[[str], bool]:
+    """`is_served` for the caller's work tree; in another work tree than the served one, runs git once per path."""
     code = worktrees.other_code(workspace, session.own_cwd)
-    return is_served(workspace, path) if code is None else code.has(path) and code.belongs(path)
+    return cache(lambda path: is_served(workspace, path) if code is None else code.has(path) and code.belongs(path))
 
 
 FEW_LEFT = 10
@@ -207,7 +211,7 @@ def notes(
     told = [unread(session, workspace), worktrees.note(workspace, session.own_cwd, tree)]
     if (history := history_of(session, workspace)) is not None:
         told.append(
-            history.limits(lacks=any(_is_readable(session, workspace, one.path) for one in asked) and not found)
+            history.limits(lacks=not found and any(map(_readable(session, workspace), (one.path for one in asked))))
         )
     return [one for one in told if one]
 
@@ -220,9 +224,9 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     code = find_place(root) if root is not None else None
     if code is None:
         return [NO_CODE]
-    found = []
+    found, is_readable = [], _readable(session, workspace)
     for one in asked:
-        served = _is_readable(session, workspace, one.path)
+        served = is_readable(one.path)
         length = code_log.length(code, one.path) if served else None
         if served and length is None:
             found.append(printable(f"{one.path} is not a text file, or too large, so it has no lines to show"))
