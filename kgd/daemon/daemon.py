@@ -362,7 +362,7 @@ class Daemon:
         found += [f"registry entry {problem}" for problem in self.places.problems()]
         if program.is_replaced(self._program, program.stamp()):
             found += [
-                f"program: kgd was installed anew, and this daemon still runs the earlier program ({self.version})"
+                f"program: kgd was reinstalled, and this daemon still runs the previous installation ({self.version})"
             ]
         found += [shortage] if (shortage := process.shortage()) else []
         now = self.registry.current().settings

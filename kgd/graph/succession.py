@@ -10,7 +10,7 @@ from kgd.model.node import SUPERSEDES, ranks_behind
 from kgd.model.uri import Uri
 
 LONGEST = 50
-"""Maximum number of successions to follow from one node to find that it is in a circle."""
+"""Maximum number of successions to follow from one node to find that it is in a cycle."""
 LONGEST_CHAIN = 10_000
 """Maximum number of successions to follow to the last one."""
 
@@ -19,7 +19,7 @@ def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None =
     """The node that supersedes a node or sums it up; None if there is none that `sees` covers.
 
     A node that declares this itself (`superseded_by`, `summarised_by`) decides; otherwise the closest node that
-    `supersedes` it. A successor that does not exist supersedes nothing, and nodes that supersede each other in a circle
+    `supersedes` it. A successor that does not exist supersedes nothing, and nodes that supersede each other in a cycle
     are all valid. O(relations of the node, and relations to it); for a node without such relations, a look at their
     types.
     """
@@ -54,7 +54,7 @@ class Chains:
         self._last: dict[Uri, Uri | None] = {}
 
     def newest(self, uri: Uri) -> Uri | None:
-        """The last of a node's successors; None if it has none. A chain that leads to a circle ends where it enters it.
+        """The last of a node's successors; None if it has none. A chain that leads to a cycle ends where it enters it.
 
         Follows at most `LONGEST_CHAIN` nodes that are not known yet.
         """
@@ -68,9 +68,9 @@ class Chains:
             end = steps.pop()
             self._last[end] = None
         elif end in path:
-            circle = steps.index(end)
-            self._last |= dict.fromkeys(steps[circle:])
-            steps = steps[:circle]
+            cycle = steps.index(end)
+            self._last |= dict.fromkeys(steps[cycle:])
+            steps = steps[:cycle]
         else:
             end = self._last.get(end) or end
         self._last |= dict.fromkeys(steps, end)

@@ -381,7 +381,7 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
     if not any(scope.covers(place) for scope in granted):
         if verb is Verb.WRITE and any(scope.has(Verb.PROPOSE) and scope.covers(place) for scope in here):
             propose = Advice("Propose it with ", Do("submit_subgraph"), ".")
-            return Forbidden(f"{who}: its token may only propose changes of that node", at=uri, next=propose)
+            return Forbidden(f"{who}: its token may only propose changes to that node", at=uri, next=propose)
         way_out = f"It may {told(here)[:200]}." if here else f"It has no scope in '{policy.workspace}'."
         return Forbidden(f"{who}: no scope of its token covers that node", at=uri, next=way_out)
     if verb in _NEEDED:

@@ -229,10 +229,10 @@ def guesses(session: Session, workspace: Workspace, texts: Iterable[str]) -> lis
 
 
 def respelled(session: Session, workspace: Workspace, texts: Iterable[str], created: Collection[Uri]) -> Iterator[str]:
-    """A warning for each text with a blank inside that became the address of a created node."""
+    """A warning for each text with whitespace inside that became the address of a created node."""
     for text in dict.fromkeys(map(str.strip, texts)):
         if any(map(str.isspace, text)) and (uri := spell(session, workspace, text)) in created:
-            yield printable(f"'{text[:200]}' has a blank, and was stored as {uri}")
+            yield printable(f"'{text[:200]}' contains whitespace; it was stored as {uri}")
 
 
 def _is_bare(text: str) -> bool:

@@ -36,7 +36,7 @@ def test_a_line_and_its_commit_come_from_the_callers_worktree(feature: Ask, code
     assert [(line["text"], line["what"]) for line in answer["lines"]] == [
         ("    return hmac.new(token)", "Sign with a key")
     ]
-    assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+    assert answer["notes"] == [f"everything except the lines is about the code in {code}, not in this work tree"]
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_paths_and_lines_in_another_clone_mean_its_own_files(ask: Ask, code: Pat
     for path in ("session.py", str(twin / SESSION)):
         answer = there.context(workspace="shop", paths=f"{path}:5")
         assert [(line["path"], line["what"]) for line in answer["lines"]] == [(SESSION, "Sign with a key")]
-        assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+        assert answer["notes"] == [f"everything except the lines is about the code in {code}, not in this work tree"]
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_a_relative_uri_in_a_worktree_is_a_file_of_the_code(feature: Ask) -> Non
 def test_a_line_that_the_callers_worktree_lacks_is_counted_there(feature: Ask, code: Path) -> None:
     answer = feature.context(paths=f"{SESSION}:999")
     assert answer["unknown_lines"] == [f"{SESSION} has 9 lines, so there is no line 999"]
-    assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+    assert answer["notes"] == [f"everything except the lines is about the code in {code}, not in this work tree"]
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_answers_about_code_name_the_served_tree_only_in_another_worktree(featur
     assert "notes" not in ask.context(paths=SESSION)
     for name in ("sign", "renew"):
         assert feature.context(paths=name)["notes"] == [f"this answer is about {served}"]
-        assert feature.search(query=name)["note"] == f"code is from {served}"
+        assert feature.search(query=name)["note"] == f"code hits come from {served}"
         assert "notes" not in ask.context(paths=name)
         assert "note" not in ask.search(query=name)
     assert "note" not in feature.search(query="team knowledge")

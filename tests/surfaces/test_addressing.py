@@ -152,7 +152,7 @@ def test_a_new_node_whose_address_had_a_blank_is_named_with_the_stored_address(a
     def put(uri: str) -> list[str]:
         return list(ask.put(changes=[{"op": "upsert", "uri": uri, "summary": uri}])["warnings"])
 
-    assert put("bad uri !!") == [f"'bad uri !!' has a blank, and was stored as concept://{ws.id}/bad%20uri%20!!"]
+    assert put("bad uri !!") == [f"'bad uri !!' contains whitespace; it was stored as concept://{ws.id}/bad%20uri%20!!"]
     assert put("bad uri !! ") == []
     assert put("good-uri") == []
 

@@ -48,7 +48,7 @@ REWRITES = pytest.mark.parametrize("rewrite", [amend_without_b, reset_and_commit
 @REWRITES
 def test_undo_restores_a_node_that_a_rewritten_branch_dropped(told: Ask, ws: Workspace, rewrite: Rewrite) -> None:
     rewrite(ws)
-    assert told.undo()["reverted"]["message"].startswith("take 'kgd' back to ")
+    assert told.undo()["reverted"]["message"].startswith("reset 'kgd' to ")
     assert names(told) == {"a", "b"}
 
 
@@ -60,7 +60,7 @@ def test_the_history_shows_the_drop_by_a_rewrite_and_a_revert_restores_it(
     rewrite(ws)
     until(lambda: names(told) == {"a"})
     newest = told.history(uri="b")["commits"][0]
-    assert newest["message"].startswith("take 'kgd' back to ")
+    assert newest["message"].startswith("reset 'kgd' to ")
     assert newest["commit"] == told.history(limit=1)["commits"][0]["commit"]
     told.revert(commit="HEAD")
     assert names(told) == {"a", "b"}

@@ -207,7 +207,7 @@ def notes(
 ) -> list[str]:
     """Sentences about limits of an answer about code: unread files, another work tree, and history that the clone
     lacks."""
-    tree = "all but the lines is about" if asked else WHOLE_ANSWER
+    tree = "everything except the lines is about" if asked else WHOLE_ANSWER
     told = [unread(session, workspace), worktrees.note(workspace, session.own_cwd, tree)]
     if (history := history_of(session, workspace)) is not None:
         told.append(

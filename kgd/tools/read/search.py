@@ -204,7 +204,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if not params.cursor and (absent := _absent(session, workspace, params.query, shown, page.sees)):
         result["absent"] = absent
     if Lane.CODE in lanes and (code or file_paths.is_name(params.query.strip())):
-        result |= paging.present(note=worktrees.note(workspace, session.own_cwd, "code is from"))
+        result |= paging.present(note=worktrees.note(workspace, session.own_cwd, "code hits come from"))
     if is_cut:
         result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result

@@ -367,7 +367,7 @@ def _follow_rewrite(
         tip = staging.commit(staging.write_tree(), (branch, tip), by, message)
     if dropped:
         staging.write(dropped)
-        message = _by_hand(by, f"take '{name}' back to {branch.hex()[:10]}", "hand-edit")
+        message = _by_hand(by, f"reset '{name}' to {branch.hex()[:10]}", "hand-edit")
         tip = staging.commit(staging.write_tree(), [tip], by, message)
     return Staged(True, tip, None)  # commits from elsewhere change versions too, so these are counted from history
 

@@ -51,7 +51,7 @@ _HOW_TO_END = {
     "rebase-merge": ("a rebase", "rebase --continue", "rebase --abort"),
     "rebase-apply": ("a rebase or `git am`", "rebase --continue", "rebase --abort"),
     "BISECT_LOG": ("a bisect", "", "bisect reset"),
-    "sequencer": ("a sequence of picks", "cherry-pick --continue", "cherry-pick --abort"),
+    "sequencer": ("a cherry-pick of several commits", "cherry-pick --continue", "cherry-pick --abort"),
 }
 
 

@@ -426,7 +426,7 @@ def _meant_type(written: str) -> str:
 def _type_warning(type: str) -> str:
     """A warning about a relation type that is probably a mistake; empty for others. Case is ignored."""
     if _has_blank(type):
-        return f"the relation type '{type[:60]}' has a blank; did you mean {_joined(type)}?"
+        return f"the relation type '{type[:60]}' contains whitespace; did you mean {_joined(type)}?"
     small = type.casefold()
     like = [] if small in RELATION_TYPES else get_close_matches(small, RELATION_TYPES, n=1, cutoff=LIKE_A_TYPE)
     return f"a relation has the type '{type[:60]}'; did you mean {like[0]}?" if like else ""

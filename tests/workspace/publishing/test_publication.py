@@ -110,7 +110,7 @@ STATES = {
     "rebase-merge": "rebase --abort`",
     "rebase-apply": "rebase --abort`",
     "BISECT_LOG": "bisect reset`",
-    "sequencer": "sequence",
+    "sequencer": "of several commits",
     "index.lock": "git command is running",
 }
 
@@ -217,7 +217,7 @@ def test_resetting_the_branch_reverts_the_change_and_history_keeps_it(desk: Desk
     desk.serves("n5", "name", "N5")
     desk.published()
     assert any("the unwanted change" in line for line in desk.subjects())
-    assert desk.subjects("-1")[0].startswith("Ann Person: take 'kgd' back to ")
+    assert desk.subjects("-1")[0].startswith("Ann Person: reset 'kgd' to ")
     assert "name: N5" in desk.file("n5").read_text()
 
 

@@ -201,7 +201,7 @@ def test_a_relation_to_a_line_names_the_file_that_was_probably_meant(ws: Workspa
 @pytest.mark.parametrize(
     ("type", "warnings"),
     [
-        ("bad type", ("the relation type 'bad type' has a blank; did you mean bad_type?",)),
+        ("bad type", ("the relation type 'bad type' contains whitespace; did you mean bad_type?",)),
         ("dependson", ("a relation has the type 'dependson'; did you mean depends_on?",)),
         ("depends-on", ("a relation has the type 'depends-on'; did you mean depends_on?",)),
         ("abuot", ("a relation has the type 'abuot'; did you mean about?",)),
