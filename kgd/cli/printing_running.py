@@ -175,7 +175,7 @@ def doctor(answer: Answer) -> None:
 
 
 def _together(checks: list[Answer]) -> list[Answer]:
-    """The checks; stages of a workspace that are well and have no details share a line."""
+    """The checks; healthy stages of a workspace without details share a line."""
     found: list[Answer] = []
     well: dict[str, Answer] = {}
     for check in checks:

@@ -281,7 +281,7 @@ class CodeHistory:
         return f"code history: {why[:250]}" if why else ""
 
     def limits(self, *, lacks: bool = False) -> str:
-        """Why the clone lacks history of an answer, and the command that completes it; empty if it lacks none.
+        """Why the clone lacks history that an answer needs, and the command that fetches it; empty if it lacks none.
 
         With `lacks`, the answer needs history that could not be read.
         """

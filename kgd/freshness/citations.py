@@ -57,7 +57,8 @@ def parse(text: str, workspace: str) -> Citation | None:
 def placed(text: str, locate: Callable[[str], str | None], workspace: str, exists: Callable[[str], bool]) -> str:
     """The citation with the path that `locate` returns, from the top of the code tree; unchanged if it returns None.
 
-    A text, or its part before ``#``, that is a path which `exists` takes precedence over other readings of its signs.
+    If the text, or its part before ``#``, is a path that `exists`, this reading takes precedence: the characters ``#``,
+    ``:`` and ``@`` are then part of the path.
     """
     whole = text.strip()
     head, sign, symbol = whole.rpartition("#")

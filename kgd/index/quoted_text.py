@@ -63,17 +63,17 @@ def quote_of(connection: Connection, file: int, run: Sequence[str], text: str) -
 
 
 def _pattern(run: Sequence[str]) -> str:
-    """A regular expression for a run of words with any signs between them."""
+    """A regular expression for a run of words with any punctuation between them."""
     between = r"[\W_]+"
-    parts = " ".join(run).split("  ")  # an empty word has a blank on either side
+    parts = " ".join(run).split("  ")  # an empty word has a space on either side
     phrases = (between.join(map(re.escape, part.split())) for part in parts)
     return rf"{between}(?:[^\W_]+{between}){{0,{VALUE_WORDS}}}".join(phrases)
 
 
 def quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> dict[int, Sequence[str]]:
     """The files with the longest run of a query's words, and the run: all words of a name, at least half of another
-    query. If no file has it, the query may be a message with values: then the files with all parts between them, close
-    to each other, or with the longest run within one part."""
+    query. If no file has it, the query is read as a message with values: the result is the files with all parts between
+    the values, close to each other; without such files, those with the longest run within one part."""
     if not any(map(str.isspace, query.strip())):
         name = words.words_of(query)
         is_run = 2 <= len(name) <= MOST_QUOTED

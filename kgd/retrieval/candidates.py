@@ -263,8 +263,8 @@ class Unit:
     called: Uri | None = None
     """The node with that name."""
     because: str = ""
-    """The reason of a hit that the query names by other means than its text: it is about a symbol of that name, or the
-    newest of many successors."""
+    """The reason for a hit whose text need not match the query: it is about a symbol that the query names, or it is the
+    last of a chain of successors."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None

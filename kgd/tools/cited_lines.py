@@ -88,7 +88,7 @@ def _exists(session: Session, workspace: Workspace, path: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a path has no sign with a meaning in citations."""
+    """Whether a path has no character with a special meaning in citations."""
     return not any(sign in text for sign in "#:@") or "://" in text
 
 

@@ -330,7 +330,7 @@ CAUGHT_UP_WITHIN = 20.0
 
 
 def catch_up(workspace: Workspace, path: str, within: float = CAUGHT_UP_WITHIN) -> bool:
-    """Let the code tree serve the present file at a path, with its symbols, even if it was written a moment ago.
+    """Bring the served file at a path up to date with the disk, including its symbols.
 
     Returns False if this takes longer than `within` seconds. Takes a few look-ups if the file is known.
     """

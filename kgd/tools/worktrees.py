@@ -68,7 +68,7 @@ def other_code(workspace: Workspace, cwd: Path | None) -> Code | None:
 
 
 def note(workspace: Workspace, cwd: Path | None, what: str) -> str:
-    """That `what` is about the served work tree; empty unless the directory is in another work tree."""
+    """A sentence that begins with `what` and names the served work tree; empty unless the directory is in another."""
     if another(workspace, cwd) is None:
         return ""
     return printable(f"{what} the code in {workspace.layout.code_tree}, not in this work tree")

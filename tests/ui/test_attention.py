@@ -185,7 +185,7 @@ def test_a_history_shows_the_two_sides_of_a_conflict_and_the_version_that_both_c
     expect(page.locator(".history .letter")).to_have_text(["A", "B"])
     fork = page.locator(".history > .fork")
     expect(fork).to_contain_text("Bob Builder and Ann Person both changed version 1.")
-    expect(page.locator(".history").get_by_text("version 1, before both", exact=True)).to_be_visible()
+    expect(page.locator(".history").get_by_text("version 1, before both changes", exact=True)).to_be_visible()
     added = page.locator(".of-conflict .rewritten ins")
     assert added.evaluate("one => getComputedStyle(one).backgroundColor") != "rgba(0, 0, 0, 0)"
     expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale version 4")

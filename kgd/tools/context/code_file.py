@@ -285,7 +285,7 @@ def _add_notes(
 def _with_successors(
     workspace: Workspace, about: Iterable[tuple[Uri, str, list[str]]], sees: Sees | None
 ) -> Iterator[tuple[Uri, str, list[str]]]:
-    """These nodes, each superseded one followed by its last successor at the same places."""
+    """These nodes; after each superseded node comes its last successor, with the same citations."""
     chains = Chains(workspace.graph, sees)
     for uri, why, cited in about:
         yield uri, why, cited

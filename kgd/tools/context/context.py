@@ -209,7 +209,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
 def _notes(
     session: Session, workspace: Workspace, asked: _Asked, named: Collection[str], found: Sequence[LineAnswer]
 ) -> list[str]:
-    """The limits of an answer about code: about paths, or only unread code and the tree of names and found code."""
+    """The limits of an answer about code. Without paths, these are only unread code and another work tree."""
     if asked.places.asked:
         return lines.notes(session, workspace, asked.lines, found)
     is_code = bool(named) or bool(asked.findings.code)
@@ -218,8 +218,8 @@ def _notes(
 
 
 def _note_unknown(missing: Missing, name: str) -> None:
-    """Begin the message of a gap with how to ask about a new file, since a name is no symbol."""
-    told = f"The code has no file, folder or symbol called {name}; ./{name} means a new file. "
+    """Explain first how to ask about a new file, if no symbol has the requested name."""
+    told = f"The code has no file, folder or symbol called {name}; write ./{name} for a new file. "
     missing["message"] = told + missing["message"]
 
 

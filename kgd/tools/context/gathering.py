@@ -84,7 +84,7 @@ class Found:
     on_line: bool = False
     """It cites, or has a relation to, a symbol that contains a requested line."""
     of_symbol: bool = False
-    """It cites, or has a relation to, a requested symbol or one with a requested line, and a reason says so."""
+    """It cites or is related to a requested symbol, or to the symbol of a requested line, and a reason names it."""
 
     def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
         """The sort key. Nodes in `doubted` come after the other nodes of their kind."""

@@ -52,7 +52,7 @@ class DerivedTexts:
         Args:
             body: A file with the secret; one that cannot be read is ignored.
             without: Replaces the secret in a text.
-            blank: Replaces the secret by a space.
+            blank: Replaces the secret with a space.
         """
         self._old = self._uris = None
         with contextlib.suppress(KgdError):

@@ -135,7 +135,7 @@ def _on_disk(workspace: Workspace, root: Path, path: str) -> Uri:
 
 
 def _await_noticed(workspace: Workspace, uri: Uri) -> None:
-    """Let the code tree have a new file. Otherwise, a relation to the file would store a node for it."""
+    """Make the code tree notice a new file. Otherwise, a relation to the file would store a node for it."""
     if (overlay := overlay_of(workspace)) is not None:
         overlay.catch_up(path_of(uri), NOTICED_WITHIN)
 

@@ -110,7 +110,7 @@ def _versions(
     found = {}
     for number, commit in enumerate(reversed(shown), 1):
         if commit["commit"] not in sides:
-            before = {0: "", 2: ", before both"}.get(bases.get(number, 0), ", before the conflict")
+            before = {0: "", 2: ", before both changes"}.get(bases.get(number, 0), ", before the conflict")
             found[commit["commit"]] = f"version {number}{before}"
     return found
 
