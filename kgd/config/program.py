@@ -24,8 +24,8 @@ def stamp() -> str:
 
 
 def is_replaced(then: str, now: str) -> bool:
-    """Whether another installation has taken the place of the one with the stamp `then`. Installations in two folders
-    never replace each other."""
+    """Whether another installation has replaced the one with the stamp `then`. Installations in two folders never
+    replace each other."""
     return then != now and bool(now) and then.rsplit(" ", 2)[0] == now.rsplit(" ", 2)[0]
 
 

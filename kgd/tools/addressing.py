@@ -140,7 +140,7 @@ def set_up(session: Session) -> str:
         if (clone := _other_clone(session)) is not None and _is_shared(Path(clone.path)):
             return f"`kgd up --replace` in this directory to use this clone instead of {clone.path}"
         if clone is not None:
-            return f"`kgd up --id NEW` in this directory for a separate memory, because '{clone.id}' is not shared"
+            return f"`kgd up --id NEW` in this directory for a separate workspace, because '{clone.id}' is not shared"
         id = workspace_id_from(project_name(session.cwd))
         known = session.daemon.registry.current().entries.get(id)
         if known is not None and known.path and session.daemon.places.is_there(known):

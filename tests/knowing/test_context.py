@@ -795,5 +795,5 @@ def test_a_word_that_is_neither_a_path_nor_a_symbol_is_asked_about_too(ask: Ask)
 def test_an_unknown_name_of_which_nothing_is_known_may_mean_a_new_file(ask: Ask) -> None:
     until(lambda: "notes" not in ask.context(paths=["Dockerfile"]))  # the code is read
     told = ask.context(paths=["Dockerfile"])["missing"]["message"]
-    assert told.startswith("The code has no file, folder or symbol called Dockerfile; write ./Dockerfile for a new file. ")
+    assert told.startswith("The code has no file, folder or symbol called Dockerfile; write ./Dockerfile for a new")
     assert "Dockerfile is not in the code tree yet" in ask.context(paths=["./Dockerfile"])["missing"]["message"]
