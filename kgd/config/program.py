@@ -30,7 +30,7 @@ def is_replaced(then: str, now: str) -> bool:
 
 
 def is_older(version: str, than: str) -> bool:
-    """Compare versions such as ``0.2.0.dev1``, ``0.2.0rc1`` and ``0.2.0``, in ascending order."""
+    """Whether a version is older than another; ``0.2.0.dev1``, ``0.2.0rc1`` and ``0.2.0`` are in ascending order."""
     return version != than and _order(version) < _order(than)
 
 

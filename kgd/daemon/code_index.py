@@ -105,7 +105,7 @@ class ReadingTree:
             self._changed.notify_all()
 
     def catch_up(self, path: str, within: float) -> bool:
-        """Read a file of the tree before all others, unless the index has its present content, and wait for it.
+        """Read a file before all others, and wait for it, unless the index has its present content.
 
         Returns False after `within` seconds, and True for a file without symbols. Costs at most one reading of the file
         if its stamps are new.

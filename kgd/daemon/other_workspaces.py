@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PAGES = 60
 PAGE_TOKENS = 10_000
 ASKED_EVERY, ASKED_AGAIN, ASKING_SECONDS = 60.0, 10.0, 1.0
-"""Seconds after which `status` asks a healthy hub again, or one with a problem; and for which it waits for hubs."""
+"""Seconds until `status` asks a healthy hub again; the same for a hub with a problem; and seconds to wait for hubs."""
 SEEN_EVERY = 30.0
 """Seconds between two writes of the time when a hub was last reached; an orderly stop writes the latest time."""
 

@@ -54,7 +54,8 @@ class Chains:
         self._last: dict[Uri, Uri | None] = {}
 
     def newest(self, uri: Uri) -> Uri | None:
-        """The last of a node's successors; None if it has none. A chain that leads to a cycle ends where it enters it.
+        """The last of a node's successors; None if it has none or is in a cycle. A chain that leads to a cycle ends
+        at the first node of the cycle that it reaches.
 
         Follows at most `LONGEST_CHAIN` nodes that are not known yet.
         """

@@ -13,7 +13,7 @@ LONGEST = 360
 
 
 def replacement(layout: Layout, workspace: str, remote: Remote) -> str:
-    """The next step that replaces this copy: a shell command, or the page that has it if the command is too long."""
+    """The next step that replaces this copy: a shell command, or the page that explains it if it is too long."""
     command = command_for(layout, workspace, remote)
     if len(command) > LONGEST:
         return "Replace this copy as docs/forget.md shows."

@@ -35,7 +35,7 @@ class Fact(NamedTuple):
 
     @property
     def why(self) -> str:
-        """``about sign in src/keys.py``."""
+        """The fact's relation in words, such as ``about sign in src/keys.py``."""
         path, _, name = path_of(self.symbol).rpartition("/")
         return one_line(f"{self.type.replace('_', ' ')} {name} in {path}")
 
@@ -70,9 +70,9 @@ def _file(session: Session, workspace: Workspace, text: str) -> str | None:
 
 
 def called(session: Session, workspace: Workspace, name: str, most: int = MOST_CALLED) -> list[Uri]:
-    """The readable symbols whose name, spelled exactly like this, is the text; the name may be qualified.
+    """The readable symbols with exactly this name, which may be qualified.
 
-    None if there are more than `most`.
+    Empty if there are more than `most`.
     """
     name = name.strip().strip(QUOTES).removesuffix("()")
     if not file_paths.is_name(name):
@@ -84,7 +84,7 @@ def called(session: Session, workspace: Workspace, name: str, most: int = MOST_C
 
 
 def named_inside(session: Session, workspace: Workspace, question: str) -> list[Uri]:
-    """The symbols with names written like identifiers inside a question; none for a name that many symbols have."""
+    """The symbols that a question names by words written like identifiers. A name that many symbols have is ignored."""
     whole = question.strip().strip(QUOTES).removesuffix("()")
     inside = (name for name in asked_in(question) if name != whole and not any(map(str.isspace, name)))
     return [uri for name in inside for uri in called(session, workspace, name, FEW_CALLED)]
@@ -110,7 +110,7 @@ def facts_about(session: Session, workspace: Workspace, symbols: Iterable[Uri]) 
 
 
 def reasons(facts: Iterable[Fact]) -> dict[Uri, str]:
-    """The reason for each fact as a hit, in words; the first symbol counts."""
+    """The reason for each fact as a hit, in words, from its first symbol."""
     found = dict[Uri, str]()
     for fact in facts:
         found.setdefault(fact.uri, f"{ABOUT_SYMBOL}{one_line(name_of(fact.symbol))}")

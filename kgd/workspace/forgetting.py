@@ -110,7 +110,7 @@ def forms(secret: str, spellings: Callable[[str], set[str]]) -> list[bytes]:
 
 
 def replaced_tips(layout: Layout) -> set[ObjectId]:
-    """The tips that earlier removals replaced, by their records. Reads the messages of the whole history.
+    """The tips that earlier removals replaced, as their records name them. Reads the messages of the whole history.
 
     The present history has everything in these tips except the removed secrets.
 
@@ -215,8 +215,8 @@ def _purge(layout: Layout, edit: rewriting.Edit) -> None:
 
 
 def _removing(found: re.Pattern[bytes], spelled: list[bytes]) -> rewriting.Edit:
-    """Replaces the secret until it is gone: a replacement may form it again with its neighbours. Also replaces the
-    beginning of the secret where kgd has cut a text after it, with an ellipsis.
+    """Make the function that replaces the secret until it is gone: a replacement and the text around it may form the
+    secret again. It also replaces the beginning of the secret at the end of a text that kgd has cut with an ellipsis.
 
     Raises:
         Invalid: The secret is a part of its own replacement, or a field of nodes.

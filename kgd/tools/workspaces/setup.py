@@ -352,8 +352,8 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
             raise InvariantViolation(
                 f"the workspace '{name}' is already on this machine, in another clone",
                 at=known.path,
-                next=f"Use it from here with `-w {name}`, or use worktrees instead of clones. `kgd up --id NEW` creates "
-                "a separate workspace; `kgd up --replace` starts an empty one with this id.",
+                next=f"Use it from here with `-w {name}`, or use worktrees instead of clones. `kgd up --id NEW` "
+                "creates a separate workspace; `kgd up --replace` starts an empty one with this id.",
             )
         raise InvariantViolation(
             f"another repository is registered as '{name}'",
