@@ -387,6 +387,8 @@ def busy(found: Signature, layout: Layout) -> Busy | None:
     for state in found.states:
         if state in _HOW_TO_END:
             what, onward, back = _HOW_TO_END[state]
+            if state == "sequencer" and _reverts(git_dir):
+                what, onward, back = (text.replace("cherry-pick", "revert") for text in (what, onward, back))
             ways = " or ".join(f"`{git} {way}`" for way in (onward, back) if way)
             return Busy(f"{what} is under way in the work tree; end it with {ways}", stuck=True)
     if "index.lock" in found.states or "HEAD.lock" in found.states:
@@ -400,6 +402,15 @@ def busy(found: Signature, layout: Layout) -> Busy | None:
     if found.branch is None:
         return Busy(f"the branch '{name}' is missing; `{git} branch {name} refs/kgd/head` restores it", stuck=True)
     return None
+
+
+def _reverts(git_dir: Path) -> bool:
+    """Whether git's list of several commits, which is the same for both commands, is of a revert."""
+    try:
+        with open(git_dir / "sequencer/todo", "rb") as file:
+            return file.read(6) == b"revert"
+    except OSError:
+        return False
 
 
 def locked(lock: Path) -> Busy | None:

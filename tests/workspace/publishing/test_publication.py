@@ -125,6 +125,13 @@ def test_nothing_is_touched_in_any_unfinished_git_operation(desk: Desk) -> None:
     _stands_back(desk, *STATES)
 
 
+def test_an_unfinished_revert_of_several_commits_is_ended_by_revert(desk: Desk) -> None:
+    folder = desk.layout.git_dir / "sequencer"
+    folder.mkdir()
+    (folder / "todo").write_text(f"revert {desk.ref(desk.layout.branch)} a change\n")
+    desk.blocked("revert --abort`")
+
+
 def _stands_back(desk: Desk, *states: str) -> None:
     for n, state in enumerate(states):
         words = STATES[state]
