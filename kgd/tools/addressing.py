@@ -50,7 +50,7 @@ BESIDE, ALIKE = 500, 0.75
 """Largest number of nodes of a folder to compare with a missing name, and the lowest `difflib` ratio of similar names.
 """
 SHORT = 4
-"""Words of at most this many letters are short: see `_alike`."""
+"""Words of at most this many letters are short: see `alike`."""
 BEGINNING = 4
 """Fewest letters of a word that count as the beginning of a similar word."""
 NAME_WORDS = 30
@@ -575,7 +575,7 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, schemes: Collecti
     folders = (folder.replace("concept://", "file://", 1), folder)
     near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
     beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
-    close = [beside[one] for one in _alike(name, beside)]
+    close = [beside[one] for one in alike(name, beside)]
     if not close and (other := _in_similar_folder(workspace, folders[0], name)) and (sees is None or sees(other)):
         close = [other]
     hits = (hit.uri for hit in workspace.text_so_far().search(words, limit=LOOKED, sees=sees))
@@ -593,7 +593,7 @@ def _in_similar_folder(workspace: Workspace, folder: str, name: str) -> Uri | No
     place = top
     for part in folder[len(top) + 1 :].split("/"):
         beside = {one.rpartition("/")[2] for one in _beside(workspace, place) if scheme_of(one) == "dir"}
-        found = part if part in beside else next(iter(_alike(part, beside)), None)
+        found = part if part in beside else next(iter(alike(part, beside)), None)
         if found is None:
             return None
         place = f"{place}/{found}"
@@ -626,14 +626,14 @@ def _is_near(name: str, uri: str, title: str) -> bool:
     wanted, there = _name_words(_stem(name)), _name_words(f"{uri.rpartition('/')[2]} {title}")
     begun = [word for word in there if len(word) >= BEGINNING]
     near = sum(
-        (len(word) > 1 and bool(_alike(word, there)))
+        (len(word) > 1 and bool(alike(word, there)))
         or (len(word) >= BEGINNING and any(one.startswith(word) or word.startswith(one) for one in begun))
         for word in wanted
     )
     return 0 < len(wanted) <= 2 * near
 
 
-def _alike(word: str, names: Iterable[str]) -> list[str]:
+def alike(word: str, names: Iterable[str]) -> list[str]:
     """The similar names, the most similar first.
 
     A name as long as a short word must have the same letters: one other letter makes another word (``nope``, ``node``).

@@ -100,9 +100,20 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tu
     path, _, symbol = citation.partition("#")
     uri = addressing.spell(session, workspace, citation, at=at)
     if scheme_of(uri) == "concept" and symbol and file_paths.locate_existing(session, workspace, path):
-        uri = addressing.spell(session, workspace, path, at=at)
-        warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file")
+        uri, like = addressing.spell(session, workspace, path, at=at), _similar(session, workspace, path, symbol)
+        warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file{like}")
     return uri, warning.replace("cites ", "is about ", 1)
+
+
+def _similar(session: Session, workspace: Workspace, path: str, symbol: str) -> str:
+    """A question about the symbols of a file with similar names, qualified or not; empty without any."""
+    place = file_paths.locate_existing(session, workspace, path) or path
+    known = list(map(name_of, worktrees.symbol_lines(workspace, session.own_cwd, place)))
+    last = symbol.rpartition(".")[2]
+    found = addressing.alike(symbol, known) or [
+        one for one in known if addressing.alike(last, [one.rpartition(".")[2]])
+    ]
+    return f"; did you mean {', '.join(f'{path}#{one}' for one in found[: addressing.SUGGESTED])}?" if found else ""
 
 
 def target(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:

@@ -185,6 +185,14 @@ def test_a_history_of_a_commit_instead_of_a_node_names_the_call_that_shows_it(as
         assert refused.value.next == f"history with commit={done[:10]}, diff=true shows it."
 
 
+def test_the_undo_of_a_creation_keeps_a_later_change_and_names_the_command_that_shows_both(told: Ask) -> None:
+    created = told.history(uri="a")["commits"][-1]["commit"]
+    advice = "conflicts shows both"
+    warning = f"concept://shop/a has changed since, and both versions are kept as a conflict: {advice}"
+    assert warning in told.undo(commit=created)["warnings"]
+    assert [one["uri"] for one in told.conflicts()["conflicts"]] == ["concept://shop/a"]
+
+
 def test_undo_leaves_newer_changes_of_others_alone(told: Ask) -> None:
     by_another(told, "Omar", summary="one")
     newer = by_another(told, "Bob", summary="two")

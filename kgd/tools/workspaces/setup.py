@@ -31,12 +31,13 @@ from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing, worktrees
 from kgd.tools.hubs import join
 from kgd.tools.ingest.tree import tree_counts
+from kgd.tools.nodes import invalid
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
 from kgd.tools.workspaces.checks import REPORT_SECONDS
-from kgd.tools.workspaces.status import FindingAnswer, WorkspaceParams, code_findings
+from kgd.tools.workspaces.status import INVALID_SHOWN, FindingAnswer, WorkspaceParams, code_findings
 from kgd.workspace.workspace import Workspace
 
 LONGEST_SCAN = 60.0
@@ -101,6 +102,12 @@ def up(session: Session, params: UpParams) -> UpResult:
     return answer
 
 
+def _invalid(workspace: Workspace) -> list[str]:
+    """The files that cannot be read, at most `INVALID_SHOWN`, each with its line and the reason."""
+    found = (invalid(workspace, one) for one in workspace.invalid_files()[:INVALID_SHOWN])
+    return [f"{one['path']}:{one['line']}: {one['reason']}" for one in found]
+
+
 def _elsewhere(session: Session, made: Made) -> str:
     """The path at which another repository is registered under the id of this workspace; empty if there is none."""
     known = session.daemon.registry.current().entries.get(_id_of(made.layout))
@@ -125,7 +132,7 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
         "created": made.created,
         "published": [f"{one.name} ({one.url.text} {one.ref})" for one in remotes(layout)],
         "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
-        "warnings": [*_shipped(layout), *_misnamed(session, layout, workspace.id)],
+        "warnings": [*_shipped(layout), *_misnamed(session, layout, workspace.id), *_invalid(workspace)],
     }
     if workspace.layout.code_tree is not None:
         answer["code_tree"] = str(workspace.layout.code_tree)

@@ -14,7 +14,7 @@ from itertools import islice
 from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
-from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, NotFound
 from kgd.git.objects import ObjectId, trailers
 from kgd.git.rewriting import FORGOTTEN
 from kgd.git.store import ObjectStore
@@ -327,7 +327,7 @@ def _revert_node(path: str, old: ObjectId | None, new: ObjectId | None, draft: D
         draft.restored.update((uri, relation.key) for relation in (before.relations if before else ()))
     if merged.conflict:
         draft.record(merged.conflict)
-        draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
+        draft.warnings.append(_kept_both(uri))
 
 
 def _revert_memory(path: str, before: bytes | None, after: bytes | None, draft: Draft) -> None:
@@ -335,7 +335,12 @@ def _revert_memory(path: str, before: bytes | None, after: bytes | None, draft: 
     draft.files |= {path: merged.data, **merged.beside}
     for conflict in merged.conflicts:
         draft.record(conflict)
-        draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
+        draft.warnings.append(_kept_both(path))
+
+
+def _kept_both(changed: str) -> Advice:
+    shown = Do("conflicts"), " shows both"
+    return Advice(f"{changed} has changed since, and both versions are kept as a conflict: ", *shown)
 
 
 def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
