@@ -24,7 +24,7 @@ from typing import NamedTuple
 from bench.import_truth import go, java, python, rust
 from kgd.index.code_index import CodeIndex
 from kgd.overlay.code_reader import READ, CodeReader, FileToRead
-from kgd.overlay.languages import language_of
+from kgd.overlay.facts import language_of
 from kgd.symbols.extraction import VERSION, language_for
 from kgd.symbols.symbols import IMPORTS
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.overlay.facts import HEAD_BYTES, UNREADABLE, read, readable_size, unread, utc
-from kgd.overlay.languages import language_of, mime_type_of
+from kgd.overlay.facts import HEAD_BYTES, UNREADABLE, language_of, mime_type_of, read, readable_size, unread, utc
 from tests.overlay.support import file, folder, scanned, write
 
 

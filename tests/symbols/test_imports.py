@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kgd.overlay.languages import language_of
+from kgd.overlay.facts import language_of
 from kgd.symbols.extraction import extract, language_for
 from kgd.symbols.modules import keys_of
 from kgd.symbols.resolution import resolve
