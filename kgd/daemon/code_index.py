@@ -26,8 +26,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, path_of, scheme_of, uri_at
 from kgd.overlay.code_reader import READ
 from kgd.overlay.facts import BINARY, SYMLINK, UNREAD, UNREADABLE, File
-from kgd.overlay.file_parts import FileParts
-from kgd.overlay.overlay import Overlay
+from kgd.overlay.overlay import FileParts, Overlay
 from kgd.overlay.tree import Directory
 from kgd.symbols.extraction import LARGEST, VERSION, is_readable, language_for
 from kgd.symbols.walker import to_install

@@ -21,7 +21,7 @@ from kgd.daemon.watch import Watch
 from kgd.git.layout import locate
 from kgd.index import code_index
 from kgd.model.access import Principal, Scope
-from kgd.overlay.file_parts import FileParts
+from kgd.overlay.overlay import FileParts
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
