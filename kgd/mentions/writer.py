@@ -12,7 +12,7 @@ from kgd.index.mentions_file import MentionsFile
 from kgd.mentions.matching import found_in, is_part, keys_of
 from kgd.workspace import child_process
 from kgd.workspace.child_process import Answer, Order
-from kgd.workspace.derived.search_words import opened_feed
+from kgd.workspace.derived.indexed_text import opened_feed
 
 PROGRAM = ("-m", "kgd.mentions.writer")
 BATCH, LOOKED_THROUGH = 400, 50

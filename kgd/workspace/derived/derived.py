@@ -35,9 +35,8 @@ from kgd.index.version_cache import VersionFile
 from kgd.model.uri import Uri
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Similar, Stage, Version
-from kgd.workspace.derived import first_build, search_words
-from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Work
-from kgd.workspace.derived.search_words import Place, place_of, read_by
+from kgd.workspace.derived import first_build, indexed_text
+from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Place, Work, place_of, read_by
 from kgd.workspace.derived.version_cache import READY_WITHIN, VersionCache, come_back
 from kgd.workspace.repository import give_memory_back
 from kgd.workspace.served import Change, Served
@@ -263,10 +262,10 @@ class Derived:
 
     def similar(self, named: Mapping[Uri, str], replaced: Mapping[Uri, Collection[Uri]]) -> tuple[Similar, ...]:
         """Older nodes whose names are similar to those of some new nodes; none while the index is behind. See
-        `search_words.similar`."""
+        `indexed_text.similar`."""
         if self._state.state != "ok":
             return ()
-        return search_words.similar(named, replaced, self._served.graph, self._indexed.text)
+        return indexed_text.similar(named, replaced, self._served.graph, self._indexed.text)
 
     def health(self) -> Stage:
         return self._state

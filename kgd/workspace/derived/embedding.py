@@ -25,7 +25,7 @@ from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
 from kgd.workspace.child_process import Worker
 from kgd.workspace.derived import vector_writer
-from kgd.workspace.derived.search_words import Place
+from kgd.workspace.derived.indexed_text import Place
 from kgd.workspace.derived.vector_writer import VectorWriter, of_feed, spoken_text
 from kgd.workspace.repository import give_memory_back
 

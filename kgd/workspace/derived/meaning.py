@@ -21,7 +21,7 @@ from kgd.shared_threads import Task, Threads
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.workspace.answers import Stage
 from kgd.workspace.derived.embedding import Embedding, Model, Stopped, Superseded
-from kgd.workspace.derived.search_words import Place
+from kgd.workspace.derived.indexed_text import Place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

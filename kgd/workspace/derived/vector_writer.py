@@ -21,7 +21,7 @@ from kgd.vectors.choosing import Choice
 from kgd.vectors.opening import opened
 from kgd.workspace import child_process
 from kgd.workspace.child_process import Answer, Order
-from kgd.workspace.derived.search_words import opened_feed
+from kgd.workspace.derived.indexed_text import opened_feed
 
 if TYPE_CHECKING:  # numpy and models are expensive for a daemon without texts
     from kgd.vectors.embedder import Embedder
