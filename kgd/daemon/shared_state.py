@@ -37,7 +37,7 @@ from kgd.postgres.hub_state import PostgresBrowserState, PostgresHubState, Postg
 from kgd.postgres.job_board import JobBoard
 from kgd.sync.round import Transport
 from kgd.sync.upstream import Connection, UpstreamCommit, UpstreamProposals
-from kgd.workspace.proposals import shared
+from kgd.workspace.proposals import records
 from kgd.workspace.workspace import Workspace
 
 ROUNDS_KEY_LENGTH = 32
@@ -116,7 +116,7 @@ class SharedState:
             turn=lambda: self._database.lock(f"proposals {id}", TURN_SECONDS),
             tell=lambda: wakeups.tell(id, PROPOSALS),
         )
-        shared.share(workspace, proposals)
+        records.share(workspace, proposals)
         syncing.share_proposals(proposals.refresh)
 
     @property

@@ -36,7 +36,7 @@ KGD = "kgd <kgd@kgd.invalid>"
 """The identity in reflog lines that kgd writes."""
 PENDING = "refs/kgd/pending/"
 """Prefix of refs of the proposals that several hubs share, followed by the workspace's id; see
-`kgd.workspace.proposals.shared`."""
+`kgd.workspace.proposals.records`."""
 NOTES = "refs/notes/kgd"
 """Git notes that record which token pushed which commit; see `kgd.workspace.history.pushers`."""
 REVOKED = "refs/kgd/revoked"

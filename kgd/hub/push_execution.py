@@ -42,7 +42,7 @@ from kgd.workspace.history import pushers
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.deciding import drop_merged
 from kgd.workspace.proposals.proposals import free_name, holder_name, is_called_after, is_name, of_line, open_proposals
-from kgd.workspace.proposals.shared import SharedProposals, turn
+from kgd.workspace.proposals.records import SharedProposals, turn
 from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import authorize_all

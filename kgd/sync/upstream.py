@@ -27,10 +27,10 @@ from kgd.git.rewriting import brought_back
 from kgd.git.staging import KGD, Staging
 from kgd.sync.round import REMEMBERED, Transport
 from kgd.sync.vetting import vet
-from kgd.workspace.proposals import comments
+from kgd.workspace.proposals import records
 from kgd.workspace.proposals.deciding import acceptance, archive
 from kgd.workspace.proposals.proposals import free_name, is_name
-from kgd.workspace.proposals.shared import Rejection
+from kgd.workspace.proposals.records import Rejection
 from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Overruled, Undecided
@@ -456,7 +456,7 @@ class UpstreamProposals:
             if self._prefix + name in here:
                 continue
             lines = [line.note for line in read_log(git_dir, ref)]
-            said = [line for line in lines if comments.is_note(line)]
+            said = [line for line in lines if records.is_comment(line)]
             note = next((line for line in reversed(lines) if line not in said), "kgd: from before")
             if self._prefix + name in there:
                 name = free_name(workspace, name.replace("/", "-"))

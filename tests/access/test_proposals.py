@@ -12,7 +12,7 @@ from kgd.git.refs import list_refs, read_log
 from kgd.model.access import Principal, Verb
 from kgd.model.change import Append, Author, Delete, Move
 from kgd.workspace.history.commits import changed_fields
-from kgd.workspace.proposals import comments, deciding, proposals
+from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit, authorize_all
@@ -322,9 +322,9 @@ def test_a_field_that_cannot_be_accepted_alone_is_refused(ws: Workspace) -> None
 
 def test_comments_stay_with_a_proposal_and_are_gone_when_its_name_is_used_again(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
-    comments.add(ws, made, "Ann", "Why not\n C?")
-    comments.add(ws, made, 'Bob "the" Builder', "C is taken: see a.")
-    found = comments.of(ws, proposals.named(ws, made.name))
+    records.add_comment(ws, made, "Ann", "Why not\n C?")
+    records.add_comment(ws, made, 'Bob "the" Builder', "C is taken: see a.")
+    found = records.comments_on(ws, proposals.named(ws, made.name))
     assert [(one.by, one.text) for one in found] == [
         ("Ann", "Why not C?"),
         ('Bob "the" Builder', "C is taken: see a."),
@@ -332,21 +332,21 @@ def test_comments_stay_with_a_proposal_and_are_gone_when_its_name_is_used_again(
     assert proposals.named(ws, made.name).id == made.id, "a comment is not a new version"
     deciding.accept(ws, made, ANN)
     again = propose(ws, upsert("c", name="C"))
-    assert (again.name, comments.of(ws, again)) == (made.name, ())
+    assert (again.name, records.comments_on(ws, again)) == (made.name, ())
 
 
 def test_comments_after_the_last_one_of_an_author_are_found(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     for by, text in (("Ann", "Why?"), ("Bob", "It is shorter."), ("Ann", "Than what?"), ("Cid", "Than C.")):
-        comments.add(ws, made, by, text)
-    assert [one.text for one in comments.after(ws, made, "Bob")] == ["Than what?", "Than C."]
-    assert comments.after(ws, made, "Cid") == ()
-    assert comments.after(ws, made, "Dan") == comments.of(ws, made)
+        records.add_comment(ws, made, by, text)
+    assert [one.text for one in records.comments_after(ws, made, "Bob")] == ["Than what?", "Than C."]
+    assert records.comments_after(ws, made, "Cid") == ()
+    assert records.comments_after(ws, made, "Dan") == records.comments_on(ws, made)
 
 
 def test_an_empty_a_long_and_a_secret_comment_are_refused(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     for text, error in ((" \n", Invalid), ("x" * 1_001, Limit), (f"the token is {SECRET}", KgdError)):
         with pytest.raises(error):
-            comments.add(ws, made, "Ann", text)
-    assert comments.of(ws, made) == ()
+            records.add_comment(ws, made, "Ann", text)
+    assert records.comments_on(ws, made) == ()

@@ -14,7 +14,7 @@ from kgd.postgres.database import Database
 from kgd.postgres.hub_state import PostgresProposals
 from kgd.sync.upstream import UpstreamProposals
 from kgd.workspace.answers import Outcome
-from kgd.workspace.proposals import comments, deciding, proposals, shared
+from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.writing.writer import Overruled, Undecided
 from tests.builders import ANN, WS, change, upsert, uri
@@ -43,7 +43,7 @@ class Hub(commit_point.Hub):
         )
 
     def share(self) -> None:
-        shared.share(self.workspace, self.proposals)
+        records.share(self.workspace, self.proposals)
 
     def propose(self, *paths: str, request: str = "", most: int | None = None) -> Proposal:
         changes = change(*(upsert(path, summary="proposed") for path in paths), request=request)
@@ -286,29 +286,29 @@ def test_a_workspace_without_an_upstream_takes_no_proposal(hubs: list[Hub]) -> N
 @pytest.mark.slow
 def test_comments_reach_every_hub_and_a_partial_acceptance_keeps_them(hubs: list[Hub], upstream: Path) -> None:
     made = hubs[0].propose("a", "b")
-    comments.add(hubs[1].workspace, proposals.named(hubs[1].workspace, made.id), "Ann", "Why b?")
+    records.add_comment(hubs[1].workspace, proposals.named(hubs[1].workspace, made.id), "Ann", "Why b?")
     hubs[0].refreshed()
     hubs[0].accept(made, "a")
-    comments.add(hubs[0].workspace, made, "bot", "It is needed by a.")
+    records.add_comment(hubs[0].workspace, made, "bot", "It is needed by a.")
     hubs[1].refreshed()
     there = proposals.named(hubs[1].workspace, made.id)
-    assert [(one.by, one.text) for one in comments.of(hubs[1].workspace, there)] == [
+    assert [(one.by, one.text) for one in records.comments_on(hubs[1].workspace, there)] == [
         ("Ann", "Why b?"),
         ("bot", "It is needed by a."),
     ]
     assert there.origin.is_of(BOT), "the proposal keeps its owner"
     hubs[0].reject(made)
     with pytest.raises(Overruled):
-        comments.add(hubs[1].workspace, there, "Ann", "too late")
+        records.add_comment(hubs[1].workspace, there, "Ann", "too late")
 
 
 def test_comments_from_before_the_hubs_shared_a_workspace_are_kept(hubs: list[Hub]) -> None:
     workspace = hubs[0].workspace
-    shared.share(workspace, None)  # type: ignore[arg-type]
+    records.share(workspace, None)  # type: ignore[arg-type]
     made = hubs[0].propose("a")
-    comments.add(workspace, made, "Ann", "from before")
+    records.add_comment(workspace, made, "Ann", "from before")
     hubs[0].share()
     hubs[0].refreshed()
     there = proposals.named(hubs[1].workspace, made.name)
-    assert [one.text for one in comments.of(hubs[1].workspace, there)] == ["from before"]
+    assert [one.text for one in records.comments_on(hubs[1].workspace, there)] == ["from before"]
     assert there.origin.is_of(BOT)

@@ -20,7 +20,7 @@ from kgd.tools.proposals.proposals import COMMENT, LISTED, PROPOSALS
 from kgd.tools.read.groups import groups
 from kgd.tools.read.states import proposed_of_walk
 from kgd.tools.session import Session
-from kgd.workspace.proposals import comments, marks, proposals, records
+from kgd.workspace.proposals import marks, proposals, records
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 
@@ -157,7 +157,7 @@ def test_a_change_that_an_agents_token_pushed_is_an_agents_under_any_name_in_its
 def test_comments_do_not_wait_for_an_answer_that_no_longer_fits(
     ask: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comments, "MOST", 2)
+    monkeypatch.setattr(records, "MOST_COMMENTS", 2)
     mine = holds("read,propose", "/infra/**")
     id = mine.submit_subgraph(changes=upsert("infra/a", name="N"))["proposal"]
     ask.comment(name=id, text="Why N?")

@@ -40,10 +40,9 @@ from kgd.tools.proposals.seen import (
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import Outcome
-from kgd.workspace.proposals import comments, deciding, proposals, records
-from kgd.workspace.proposals.comments import LONGEST
+from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.proposals import SEE_CHANGES, Chosen, Proposal
-from kgd.workspace.proposals.records import LONGEST_REASON
+from kgd.workspace.proposals.records import LONGEST, LONGEST_REASON
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit
 
@@ -148,7 +147,7 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
         raise NotFound("the proposal does not change this node", at=uri, next=SEE_CHANGES)
     question = [found.id, uri]
     start = paging.index(paging.read("proposals", question, params.cursor), 0) if params.cursor else 0
-    if said := comments.of(workspace, found):
+    if said := records.comments_on(workspace, found):
         one["discussion"] = discussion(said)
     commit = workspace.past.commit(bytes.fromhex(found.commit))
     if told := records.read(commit.message):
@@ -458,7 +457,7 @@ def comment(session: Session, params: CommentParams) -> CommentResult:
 
     Raises:
         Forbidden: The caller neither made the proposal nor may propose what it changes.
-        KgdError: As `comments.add`.
+        KgdError: As `records.add_comment`.
     """
     refuse_unseen(params.text, "text", lines=True)
     if far := addressing.far(session, params.workspace):
@@ -470,8 +469,12 @@ def comment(session: Session, params: CommentParams) -> CommentResult:
     if permit:
         permit(deciding.touches(workspace, found), workspace.policy)
     with overruled(session, workspace, found):
-        comments.add(workspace, found, session.author(workspace).name, params.text)
-    return {"workspace": workspace.id, "proposal": found.id, "comments": discussion(comments.of(workspace, found))}
+        records.add_comment(workspace, found, session.author(workspace).name, params.text)
+    return {
+        "workspace": workspace.id,
+        "proposal": found.id,
+        "comments": discussion(records.comments_on(workspace, found)),
+    }
 
 
 COMMENT = Operation(

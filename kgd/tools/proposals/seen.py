@@ -24,12 +24,11 @@ from kgd.tools.paging import present
 from kgd.tools.parameters import period
 from kgd.tools.session import Session
 from kgd.workspace.answers import NodeChange
-from kgd.workspace.proposals import comments, deciding, proposals
-from kgd.workspace.proposals.comments import Comment
+from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.deciding import decision
 from kgd.workspace.proposals.marks import Marks, marks
 from kgd.workspace.proposals.proposals import Look, Proposal
-from kgd.workspace.proposals.shared import shared
+from kgd.workspace.proposals.records import Comment, shared
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Overruled
 
@@ -105,7 +104,7 @@ def proposal_answer(workspace: Workspace, one: Proposal, look: Look) -> Proposal
         more_nodes=len(uris[URIS_NAMED:]),
         remote=one.remote,
         pushed_by=fenced_line(one.pusher, LONGEST_LINE),
-        comments=len(comments.of(workspace, one)),
+        comments=len(records.comments_on(workspace, one)),
         conflicts=list(look.conflicts),
         why=look.why,
     )
@@ -220,7 +219,7 @@ def unanswered(
         is_mine = is_own(session.principal, one) or (
             session.principal is None and not one.origin.owner and Author.of(one.author).name == me
         )
-        if is_mine and (said := comments.after(workspace, one, me)):
+        if is_mine and (said := records.comments_after(workspace, one, me)):
             yield one, said
 
 
@@ -230,7 +229,7 @@ def discussion(said: Iterable[Comment]) -> list[CommentAnswer]:
         {
             "author": fenced_line(comment.by, LONGEST_LINE),
             "at": moment(comment.at),
-            "text": fenced_line(comment.text, comments.LONGEST),
+            "text": fenced_line(comment.text, records.LONGEST_COMMENT),
         }
         for comment in said
     ]

@@ -1,4 +1,4 @@
-"""The text index in step with the served graph: the words of a node, the nodes to index, and the process that writes it.
+"""The text index in step with the served graph: the words of nodes, the nodes to index, and the process that writes.
 
 The text is written by `TextWriter`, in a child process if there is much to write. Orders to it are values of JSON. They
 name nodes by their blobs, so that no text passes through the daemon. The index records the tree that it reflects, so

@@ -21,8 +21,7 @@ from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, is_name, left_of, vet
-from kgd.workspace.proposals.records import Bundle
-from kgd.workspace.proposals.shared import shared
+from kgd.workspace.proposals.records import Bundle, shared
 from kgd.workspace.publishing.adoption import check_signatures
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.secrets import refuse_secret_text

@@ -3,7 +3,7 @@
 A proposal is a commit, or a chain of them, at ``refs/heads/proposals/<name>``; a remote's proposal is at
 ``refs/kgd/in/<remote>/proposals/<name>``. It has no effect until it is accepted: as a whole by kgd's own merge, or in
 part as one commit with the chosen nodes and fields (`kgd.workspace.proposals.deciding`). Rejected proposals stay under
-``refs/kgd/rejected/``. Several hubs share their proposals through the upstream (`kgd.workspace.proposals.shared`).
+``refs/kgd/rejected/``. Several hubs share their proposals through the upstream (`kgd.workspace.proposals.records`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from kgd.workspace.history.commits import field_diff
 from kgd.workspace.merging.histories import merge_commits, new_twins
 from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
-from kgd.workspace.proposals.records import NOBODY, Bundle, Origin
-from kgd.workspace.proposals.shared import shared, turn
+from kgd.workspace.proposals.records import NOBODY, Bundle, Origin, shared, turn
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.admission import check, twins_among
 from kgd.workspace.writing.touched_nodes import Permit, touched_by
