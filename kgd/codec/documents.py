@@ -89,9 +89,9 @@ def rewrite(previous: bytes | None, node: Node) -> bytes:
     data = encode(node)
     if previous is None or b"#" not in previous:
         return data
-    from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
+    from kgd.codec import guard  # ruamel costs 60 ms to import; most files have no comments
 
-    return handwritten.rewrite(previous, shape_of(node), data, lambda written: decode(written) == node)
+    return guard.rewrite(previous, shape_of(node), data, lambda written: decode(written) == node)
 
 
 def encode_conflict(conflict: Conflict) -> bytes:

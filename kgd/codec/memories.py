@@ -84,11 +84,11 @@ def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
     Raises:
         Invalid, Limit: As `encode`.
     """
-    from kgd.codec import handwritten  # ruamel costs 60 ms to import; canonical front matter never needs it
+    from kgd.codec import guard  # ruamel costs 60 ms to import; canonical front matter never needs it
 
     ordered = _ordered(front)
     plain = canonical.dump(ordered).encode()
-    head = handwritten.rewrite(
+    head = guard.rewrite(
         memory.head.encode(),
         ordered,
         plain,

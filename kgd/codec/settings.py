@@ -161,12 +161,12 @@ def policy_in(data: bytes | None, workspace: str) -> Policy:
 
 def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
     """The bytes that replace `previous`: canonical, with its comments kept."""
-    from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
+    from kgd.codec import guard  # ruamel costs 60 ms to import; most files have no comments
 
     def reads_back(data: bytes) -> bool:
         return decode_settings(data, newer=True) == settings
 
-    return handwritten.rewrite(previous, plain_settings(settings), encode_settings(settings), reads_back)
+    return guard.rewrite(previous, plain_settings(settings), encode_settings(settings), reads_back)
 
 
 def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[str, bytes]:
