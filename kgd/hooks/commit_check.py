@@ -21,7 +21,7 @@ from kgd.hooks.clone import Clone, of_command
 from kgd.model.fields import misspelt
 from kgd.workspace.files.memory_files import Home
 from kgd.workspace.files.parts import FILE_LIMIT, misspelt_keys
-from kgd.workspace.merging import colliding_names
+from kgd.workspace.merging import files
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twins_among
 
@@ -124,7 +124,7 @@ def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settin
         return {}
     before, staged = index.trees(head)
     store = index.clone.open()
-    found = colliding_names.colliding(
+    found = files.colliding(
         store,
         (before, staged, staged),
         (added, []),

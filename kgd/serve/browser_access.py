@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, Unavailable
-from kgd.model.browser_state import Browser
+from kgd.model.token import Browser
 from kgd.ui.sessions import Sessions, Visitor
 from kgd.ui.visit import ROOT, address
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 import orjson
 
 from kgd.errors import MALFORMED, NotFound, Unauthorized, Unavailable
-from kgd.model.browser_state import (
+from kgd.model.token import (
     LINK_SECONDS,
     LINKS_EACH,
     LINKS_LIMIT,

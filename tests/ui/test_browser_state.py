@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.model.browser_state import (
+from kgd.model.token import (
     CLOCK_SECONDS,
     LINK_SECONDS,
     LINKS_EACH,

@@ -14,7 +14,7 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
-from kgd.model.browser_state import Pages
+from kgd.model.token import Pages
 from kgd.tools import addressing, nodes, visibility, worktrees
 from kgd.tools.ingest import jobs
 from kgd.tools.ingest.jobs import JobAnswer

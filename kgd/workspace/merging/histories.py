@@ -26,8 +26,7 @@ from kgd.git.staging import KGD, Staging, Unwritten
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.merge import RULES_VERSION
-from kgd.workspace.merging.colliding_names import colliding
-from kgd.workspace.merging.files import record_files
+from kgd.workspace.merging.files import colliding, record_files
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 
 C = TypeVar("C", bytes, int)

@@ -28,11 +28,11 @@ from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.parts import NodeFiles, uri_in_part
-from kgd.workspace.merging import colliding_names
-from kgd.workspace.merging.colliding_names import EverOpen
+from kgd.workspace.merging import files
 from kgd.workspace.merging.files import (
     MEMORIES,
     Data,
+    EverOpen,
     MergedFile,
     bytes_of,
     decoded,
@@ -120,7 +120,7 @@ class _TreeMerge:
         ever_open: EverOpen,
     ) -> None:
         self.store, self.sharded, self.ever_open = NodeFiles(store, sharded), sharded, ever_open
-        self.trees: colliding_names.Trees = (base, ours, theirs)
+        self.trees: files.Trees = (base, ours, theirs)
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
@@ -467,7 +467,7 @@ class _TreeMerge:
 
     def _report_twins(self) -> None:
         added = self._added(self.ours), self._added(self.theirs)
-        found = colliding_names.colliding(self.store, self.trees, added, self.files, self.sharded, self.ever_open)
+        found = files.colliding(self.store, self.trees, added, self.files, self.sharded, self.ever_open)
         self.conflicts += found
         for path, data in record_files(found, self.sharded).items():
             self._write(path, data)
