@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -167,7 +167,7 @@ def _together(tally: Tally, between: Between) -> list[Suggestion]:
             continue
         if one := _pair(tally, between, a, b, count, expected):
             found.append((odds, one))
-    return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].source, item[1].target))]
+    return _strongest(found)
 
 
 def _pair(tally: Tally, between: Between, a: Uri, b: Uri, count: int, expected: float) -> Suggestion | None:
@@ -185,22 +185,34 @@ def _pair(tally: Tally, between: Between, a: Uri, b: Uri, count: int, expected: 
     return Suggestion("shorten", source, target, type, now, weight, told, count)
 
 
-def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
+def unfollowed(tally: Tally) -> Iterator[tuple[float, Link, int, str]]:
+    """Relations that were often shown to conversations and never followed, while others were followed so often that
+    this is not due to chance: its probability, the relation, the number of conversations, and a sentence about it."""
     shown, followed = sum(tally.offered.values()), sum(tally.followed.values())
     looked_at = max(1, sum(1 for count in tally.offered.values() if count >= LEAST_OFFERED))
-    found: list[tuple[float, Suggestion]] = []
-    for link, count in tally.offered.items():
+    for link, count in sorted(tally.offered.items()):
         others = shown - count
         if count < LEAST_OFFERED or tally.followed[link] or others < LEAST_OFFERED_IN_ALL:
             continue
-        rate = followed / others
-        odds = (1.0 - min(rate, 1.0)) ** count
+        rate = min(1.0, followed / others)
+        odds = (1.0 - rate) ** count
+        if odds * looked_at < ALPHA:
+            why = f"shown to {count} conversations and never followed, although {rate:.0%} of all relations were"
+            yield odds, link, count, why
+
+
+def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
+    found: list[tuple[float, Suggestion]] = []
+    for odds, link, count, told in unfollowed(tally):
         now = weight_of(link)
-        if odds * looked_at >= ALPHA or now is None or 1.0 - now < CLEARLY:
-            continue
-        told = f"shown to {count} conversations and never followed, although {rate:.0%} of all relations were"
-        weight = round(min(1.0, now + max(CLEARLY, (1.0 - now) / 2)), 2)
-        found.append((odds, Suggestion("lengthen", *link, now, weight, told, count)))
+        if now is not None and 1.0 - now >= CLEARLY:
+            weight = round(min(1.0, now + max(CLEARLY, (1.0 - now) / 2)), 2)
+            found.append((odds, Suggestion("lengthen", *link, now, weight, told, count)))
+    return _strongest(found)
+
+
+def _strongest(found: list[tuple[float, Suggestion]]) -> list[Suggestion]:
+    """The suggestions in the order of their probability by chance."""
     return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].source, item[1].target))]
 
 

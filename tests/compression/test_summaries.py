@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgd.compression.summaries import Group, Old, clusters, judge, question
+from kgd.compression import Group, Old, clusters, judge, question
 from kgd.errors import Refused
 from kgd.model.escaping import fenced_json
 from kgd.model.uri import Uri

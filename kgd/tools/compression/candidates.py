@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from kgd.compression import redundancy
-from kgd.compression.redundancy import Pruned, Superseded
-from kgd.compression.summaries import SUMMARY, Change, Group, Old, clusters
+from kgd import compression
+from kgd.compression import SUMMARY, Change, Group, Old, Pruned, Superseded, clusters
 from kgd.graph.edges import Edge
 from kgd.graph.succession import successor
 from kgd.mentions.candidates import may_be_double, merged
@@ -77,7 +76,7 @@ class Looking:
             self._taken |= {stale.old, stale.new}
         if "mark" in kinds:
             for stale in marks:
-                self._propose(Change("mark", (stale.old,), stale.reason, redundancy.marking(stale), stale.new))
+                self._propose(Change("mark", (stale.old,), stale.reason, compression.marking(stale), stale.new))
         groups = list(self._groups())
         for group in groups:
             self._taken.update(group.nodes)
@@ -153,11 +152,11 @@ class Looking:
             one
             for uri in self._each(self._uris, "looking for superseded facts")
             if self._is_newer(uri)
-            for one in redundancy.by_relation(uri, self._out)
+            for one in compression.by_relation(uri, self._out)
         )
         for one in (*told, *self._contradicting()):
             node = self._node(one.old) if one.old not in seen and self._may(one.old) else None
-            if node is not None and not redundancy.is_marked(one.old, node.tags, self._out):
+            if node is not None and not compression.is_marked(one.old, node.tags, self._out):
                 seen.add(one.old)
                 yield one
 
@@ -166,9 +165,9 @@ class Looking:
 
     def _contradicting(self) -> Iterator[Superseded]:
         for pair in self._same:
-            how = redundancy.contradiction(pair, self._tags, self._out)
-            found = redundancy.by_contradiction(pair, how, self._tags, self._updated) if how else None
-            if found is not None and not redundancy.says(self._out(found.old), found.new, SUPERSEDES):
+            how = compression.contradiction(pair, self._tags, self._out)
+            found = compression.by_contradiction(pair, how, self._tags, self._updated) if how else None
+            if found is not None and not compression.says(self._out(found.old), found.new, SUPERSEDES):
                 yield found
 
     def _tags(self, uri: Uri) -> tuple[str, ...]:
@@ -188,28 +187,28 @@ class Looking:
         """Pairs with equal names."""
         return [(keep, drop) for keep, drop, score, _ in self._doubles if score >= 1]
 
-    def _groups(self) -> Iterator[redundancy.Duplicates]:
+    def _groups(self) -> Iterator[compression.Duplicates]:
         pairs = (
             (keep, drop, reason)
             for keep, drop, _, reason in self._doubles
             if not {keep, drop} & self._taken
-            and not redundancy.are_apart(keep, drop, self._out)
-            and not redundancy.contradiction((keep, drop), self._tags, self._out)
+            and not compression.are_apart(keep, drop, self._out)
+            and not compression.contradiction((keep, drop), self._tags, self._out)
             and not self._stands_back(keep)
             and not self._stands_back(drop)
-            and not redundancy.are_unrelated(self._content(keep), self._content(drop))
+            and not compression.are_unrelated(self._content(keep), self._content(drop))
         )
-        yield from redundancy.groups(pairs)
+        yield from compression.groups(pairs)
 
     def _stands_back(self, uri: Uri) -> bool:
         node = self._node(uri)
-        return node is None or redundancy.is_marked(uri, node.tags, self._out)
+        return node is None or compression.is_marked(uri, node.tags, self._out)
 
     def _content(self, uri: Uri) -> str:
         node = self._node(uri)
         return node.content if node else ""
 
-    def _merge(self, group: redundancy.Duplicates) -> Change | None:
+    def _merge(self, group: compression.Duplicates) -> Change | None:
         nodes = [node for uri in group.nodes if (node := self._node(uri))]
         if len(nodes) != len(group.nodes):
             return None
@@ -255,10 +254,10 @@ class Looking:
             return set(derived.mentioned(uri))
 
         for uri in self._each(self._uris, "looking at relations"):
-            yield from redundancy.redundant(uri, self._out)
-            yield from redundancy.mentioned(uri, self._out, named)
+            yield from compression.redundant(uri, self._out)
+            yield from compression.mentioned(uri, self._out, named)
         if self._session.principal is None:  # others must not learn what users of this machine read
-            yield from redundancy.unwalked(Usage.of(self._workspace).tally())
+            yield from compression.unwalked(Usage.of(self._workspace).tally())
         yield from self._broken()
 
     def _broken(self) -> Iterator[Pruned]:
@@ -309,7 +308,7 @@ class Looking:
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""
-            if node is not None and text and not redundancy.is_marked(uri, node.tags, self._out):
+            if node is not None and text and not compression.is_marked(uri, node.tags, self._out):
                 yield Old(uri, node.type, node.tags, text, updated)
                 found += 1
             if found >= MOST_OLD:

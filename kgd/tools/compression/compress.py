@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.compression.summaries import KINDS, MAX_TOKENS, Change, Group, Summary, change, judge, longest, question
+from kgd.compression import KINDS, MAX_TOKENS, Change, Group, Summary, change, judge, longest, question
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, Limit, Stale
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs
 from kgd.model.access import Verb

@@ -1,1 +1,0 @@
-"""Compression of a workspace: summaries, merges, prunings and marks, all of them proposals."""
