@@ -15,7 +15,7 @@ from kgd.codec.settings import first_files
 from kgd.git.creation import create_in_code_repository
 from kgd.git.layout import Layout
 from kgd.model.change import Edit
-from kgd.workspace.publishing import hand_edits, publication, user_staging
+from kgd.workspace.publishing import hand_edits, publication, publish_steps
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, change, uri
 from tests.git.support import fsck
@@ -60,7 +60,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publication, "POLL", 0.3)
     monkeypatch.setattr(publication, "DEBOUNCE", 0.1)
     monkeypatch.setattr(hand_edits, "QUIET", 0.12)
-    monkeypatch.setattr(user_staging, "STAGED_SECONDS", 0.5)
+    monkeypatch.setattr(publish_steps, "STAGED_SECONDS", 0.5)
 
 
 class Watcher:

@@ -32,11 +32,11 @@ from kgd.workspace.publishing.publish_steps import (
     Blocked,
     Publisher,
     Signature,
+    UserStaging,
     finish_interrupted,
     record_abandoned,
     record_placed,
 )
-from kgd.workspace.publishing.user_staging import UserStaging
 from kgd.workspace.publishing.work_tree import Hurried, WorkTree, same_device
 from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.writer import Staged

@@ -11,7 +11,7 @@ import pytest
 
 from kgd.git.layout import Layout
 from kgd.model.change import Delete
-from kgd.workspace.publishing import user_staging
+from kgd.workspace.publishing import publish_steps
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry, open_desk
@@ -20,7 +20,7 @@ from tests.workspace.people import Desk, code_layout, eventually, hurry, open_de
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
-    monkeypatch.setattr(user_staging, "STAGED_SECONDS", 120.0)
+    monkeypatch.setattr(publish_steps, "STAGED_SECONDS", 120.0)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_commit_succeeds_however_long_its_editor_is_open(desk: Desk, slow: Slo
 def test_a_commit_waits_for_its_hook_even_when_staged_changes_are_released(
     desk: Desk, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_staging, "STAGED_SECONDS", 0.0)
+    monkeypatch.setattr(publish_steps, "STAGED_SECONDS", 0.0)
     slow.hook(desk, "pre-commit")
     desk.edit("a/n1", "as it was", "mine")
     desk.git("add", "-A")
@@ -147,7 +147,7 @@ def test_staged_changes_wait_while_other_files_are_served(desk: Desk) -> None:
 def test_staged_changes_that_the_user_forgets_are_served(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     stage(desk, "a/n1", "staged")
     desk.blocked("staged by you")
-    monkeypatch.setattr(user_staging, "STAGED_SECONDS", 0.0)
+    monkeypatch.setattr(publish_steps, "STAGED_SECONDS", 0.0)
     desk.serves("a/n1", "summary", "staged")
     desk.published()
 
