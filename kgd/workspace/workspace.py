@@ -43,8 +43,7 @@ from kgd.workspace.files import memory_files
 from kgd.workspace.history import pushers
 from kgd.workspace.history.commits import Past
 from kgd.workspace.history.history import History, SentVersions
-from kgd.workspace.publishing.branch import BranchPublication
-from kgd.workspace.publishing.publication import Publication
+from kgd.workspace.publishing.publication import BranchPublication, Publication
 from kgd.workspace.repository import Ownership, Upkeep, policy_at, read_settings, why_read_only
 from kgd.workspace.served import Change, Served
 from kgd.workspace.writing import settling

@@ -73,7 +73,124 @@ THREADS = Threads("kgd-publication", 6)
 log = logging.getLogger(__name__)
 
 
-class Publication:
+class _Publication:
+    """A publication keeps the branch of one workspace at its tip; this is common to both kinds."""
+
+    def __init__(self, host: Host, clock: Callable[[], float], in_place: Callable[[], bool]) -> None:
+        self._host, self._store, self._clock, self._in_place = host, host.store, clock, in_place
+        self._git_dir, self._branch, self._derived = host.layout.git_dir, host.layout.branch, host.layout.derived_dir
+        self._published: ObjectId | None = None
+        """The commit of the branch when it was last in step; an ancestor of the tip."""
+        self._stages: dict[str, Stage] = {}
+        self._is_stopped = False
+
+    def health(self) -> tuple[Stage, ...]:
+        return tuple(self._stages.values())
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the branch is at the tip."""
+        return self._published == self._tip
+
+    @property
+    def _tip(self) -> ObjectId:
+        return bytes.fromhex(self._host.tip)
+
+    def _follow_refs(self) -> None:
+        """Make the writer follow a tip that was moved or removed by hand, and repair a lost branch."""
+        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
+            self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
+        if refs.value_of(self._git_dir, self._branch) is None:
+            ref_repair.repair(self._host.layout, {})
+
+    def _take_over(self, branch: ObjectId) -> None:
+        """Merge a branch that another process moved."""
+        by = layout.person(self._host.layout, git_own_file())
+        sync_file_system(self._git_dir)  # git does not flush its loose objects, so a power cut could lose them
+        self._host.run(adoption.adopt(self._host, self._published, branch, by, int(self._clock())), alone=True)
+
+    def _set_published(self, commit: ObjectId) -> None:
+        self._published = commit
+        replace(self._derived / PUBLISHED, commit.hex().encode(), flush=False)
+
+    def _block(self, name: str, reason: str, *, stuck: bool) -> None:
+        before = self._stages[name]
+        since = before.since if before.blocker and before.since else self._clock()
+        state = "blocked" if stuck else "waiting"
+        self._stages[name] = Stage(name, state, before.last_success, reason, since)
+
+    def _succeed(self, name: str) -> None:
+        self._stages[name] = Stage(name, "ok", self._clock())
+
+
+class BranchPublication(_Publication):
+    """Keeps the branch of a bare workspace and its tip in step until `stop`. There are no files, so none is watched.
+
+    Takes the arguments of `Publication`.
+    """
+
+    def __init__(
+        self, host: Host, *, clock: Callable[[], float] = time.time, in_place: Callable[[], bool] = lambda: True
+    ) -> None:
+        super().__init__(host, clock, in_place)
+        self._stages["publish"] = Stage("publish")
+        self._published = read_published(host)
+        self._task = Task(THREADS, self._step, gap=DEBOUNCE)
+        self._task.wake()
+
+    def hint(self, changed: Iterable[str] | None = None) -> None:
+        """Report that the branch may have moved."""
+        self._task.wake()
+
+    def wake(self) -> None:
+        """Report that the tip moved."""
+        self._task.wake()
+
+    def settle(self) -> bool:
+        """Return True: there are no files that a person could have saved."""
+        return True
+
+    def confirm_deletions(self) -> None:
+        """Do nothing: there are no files that could be missing."""
+
+    @property
+    def scan_seconds(self) -> float:
+        return 0.0
+
+    def invalid_files(self) -> tuple[InvalidFile, ...]:
+        return ()
+
+    def stop(self) -> None:
+        """Publish once more, and end."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._task.close()
+            self._step()
+
+    def _step(self) -> float:
+        try:
+            if self._in_place():
+                self._pass()
+                self._succeed("publish")
+        except Exception as error:
+            if not isinstance(error, KgdError | OSError | refs.RefMoved):
+                log.exception("a publication failed")
+            self._block("publish", f"{error}"[:300], stuck=True)
+        return POLL
+
+    def _pass(self) -> None:
+        self._follow_refs()
+        branch = refs.value_of(self._git_dir, self._branch)
+        if branch is not None and branch != self._published and not self._store.is_ancestor(branch, self._tip):
+            self._take_over(branch)
+        tip = self._tip
+        if branch != tip:
+            refs.move_ref(self._git_dir, self._derived, self._branch, branch, tip, note="kgd: publish")
+        if tip != self._published:
+            self._set_published(tip)
+
+
+class Publication(_Publication):
     """Keeps one work tree and the workspace in step until `stop`.
 
     Args:
@@ -91,16 +208,11 @@ class Publication:
         in_place: Callable[[], bool] = lambda: True,
         at_step: Callable[[str], None] = lambda name: None,
     ) -> None:
-        self._host, self._store, self._clock = host, host.store, clock
-        self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
-        self._branch = host.layout.branch
-        self._off, self._in_place = not publish, in_place
-        self._is_stopped = False
+        super().__init__(host, clock, in_place)
+        self._off = not publish
         self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
         if self._off:
             return
-        self._published: ObjectId | None = None
-        """The commit of the branch when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
         self._whole_at = time.monotonic()
@@ -185,14 +297,6 @@ class Publication:
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return () if self._off else self._edits.invalid_files()
-
-    def health(self) -> tuple[Stage, ...]:
-        return tuple(self._stages.values())
-
-    @property
-    def blocker(self) -> str:
-        """The reason why the work tree is not up to date; empty if it is up to date."""
-        return next((stage.blocker for stage in self._stages.values() if stage.state == "blocked"), "")
 
     @property
     def is_in_step(self) -> bool:
@@ -302,14 +406,7 @@ class Publication:
                 "HEAD or refs is missing: either the repository is being deleted, or kgd repairs it in a moment"
             )
         ref_repair.repair_head_file(self._host.layout)
-        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
-            self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
-        if refs.value_of(self._git_dir, self._branch) is None:
-            ref_repair.repair(self._host.layout, {})
-
-    @property
-    def _tip(self) -> ObjectId:
-        return bytes.fromhex(self._host.tip)
+        self._follow_refs()
 
     def _notice(self, found: Signature) -> None:
         """Detect a git command since the last pass, and rescan the files that it may have changed."""
@@ -349,12 +446,10 @@ class Publication:
     def _adopt(self, branch: ObjectId) -> None:
         """Merge a branch that another process moved."""
         before = self._published
-        by = layout.person(self._host.layout, git_own_file())
-        sync_file_system(self._git_dir)  # git does not flush its loose objects, so a power cut could lose them
         # In this case kgd moved it: a process was killed before it recorded the move.
         is_in = self._store.is_ancestor
         is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
-        self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
+        self._take_over(branch)
         self._set_published(branch)
         self._edits.hint(None)
         if not is_ours:
@@ -509,15 +604,6 @@ class Publication:
 
     # ---- inside
 
-    def _block(self, name: str, reason: str, *, stuck: bool) -> None:
-        before = self._stages[name]
-        since = before.since if before.blocker and before.since else self._clock()
-        state = "blocked" if stuck else "waiting"
-        self._stages[name] = Stage(name, state, before.last_success, reason, since)
-
-    def _succeed(self, name: str) -> None:
-        self._stages[name] = Stage(name, "ok", self._clock())
-
     def _relative(self, path: str) -> str | None:
         """The path below the work tree; None for the git directory, empty if a scan is needed."""
         root, path = str(self._host.layout.work_tree), os.fspath(path)
@@ -527,10 +613,6 @@ class Publication:
         if path == ".git" or path.startswith((".git/", str(self._git_dir))):
             return None
         return "" if os.path.isabs(path) else path
-
-    def _set_published(self, commit: ObjectId) -> None:
-        self._published = commit
-        replace(self._derived / PUBLISHED, commit.hex().encode(), flush=False)
 
 
 def read_published(host: Host) -> ObjectId | None:
