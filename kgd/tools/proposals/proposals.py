@@ -42,7 +42,7 @@ from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import Outcome
 from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.proposals import SEE_CHANGES, Chosen, Proposal
-from kgd.workspace.proposals.records import LONGEST, LONGEST_REASON
+from kgd.workspace.proposals.records import LONGEST_COMMENT, LONGEST_REASON
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit
 
@@ -440,7 +440,7 @@ REJECT = Operation(
 
 class CommentParams(Params):
     name: Annotated[str, Field(description="a proposal's id or name")]
-    text: Annotated[str, Field(max_length=LONGEST, description="the comment, one paragraph")]
+    text: Annotated[str, Field(max_length=LONGEST_COMMENT, description="the comment, one paragraph")]
     workspace: str | None = None
 
 
