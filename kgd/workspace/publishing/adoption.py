@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
@@ -37,7 +37,6 @@ from kgd.workspace.writing.signing import CommitSigning
 from kgd.workspace.writing.transaction import message_of
 from kgd.workspace.writing.writer import Staged
 
-R = TypeVar("R")
 COMMITS = 100_000
 """Largest number of a person's new commits whose signatures are checked at once."""
 
