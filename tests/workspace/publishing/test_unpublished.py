@@ -13,7 +13,7 @@ import pytest
 from kgd.git import files
 from kgd.git.layout import Layout
 from kgd.model.change import Delete
-from kgd.workspace.publishing import unpublished
+from kgd.workspace.publishing import publication_plan
 from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.publishing.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
@@ -168,7 +168,7 @@ def test_a_briefly_full_disk_loses_no_record(desk: Desk, layout: Layout, monkeyp
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr(unpublished, "replace", replace)
+    monkeypatch.setattr(publication_plan, "replace", replace)
     lock = lock_of(layout)
     desk.edit("n1", "as it was", "edited")
     eventually(lambda: failed)
