@@ -17,8 +17,7 @@ from kgd.git.store import ObjectStore
 from kgd.git.walk import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace.files import parts
-from kgd.workspace.files.choosing_parts import READABLE, Folder, fits
-from kgd.workspace.files.parts import FOLDERS, NodeFiles, node_in, uri_in_part
+from kgd.workspace.files.parts import FOLDERS, READABLE, Folder, NodeFiles, fits, node_in, uri_in_part
 
 Files = dict[str, bytes | None]
 """The files to write onto ours, by path; None is removal."""
@@ -26,7 +25,7 @@ Files = dict[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
-    """Our tree, as a `choosing_parts.Tree`."""
+    """Our tree, as a `parts.ChangedTree`."""
 
     store: ObjectStore
     tree: ObjectId

@@ -22,9 +22,8 @@ from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
 from kgd.model.node import MEMORY_TYPES, Node
 from kgd.model.uri import Uri, collision_key
-from kgd.workspace.files.choosing_parts import READABLE, Folder
 from kgd.workspace.files.memory_files import Home, follow_commits, follow_memory, follow_node
-from kgd.workspace.files.parts import FILE_LIMIT, node_in
+from kgd.workspace.files.parts import FILE_LIMIT, READABLE, Folder, node_in
 from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.files import merge_file, record_files
 from kgd.workspace.merging.histories import COLLISIONS, merge_commits, new_twins, of_merge

@@ -14,7 +14,7 @@ from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, collision_key, is_owned, is_settings_uri, scheme_of, segments_of, workspace_of
 from kgd.workspace.files import memory_files
-from kgd.workspace.files.choosing_parts import Folder, Tree
+from kgd.workspace.files.parts import ChangedTree, Folder
 from kgd.workspace.merging.files import record_files
 from kgd.workspace.writing import admission
 from kgd.workspace.writing.surroundings import Surroundings
@@ -35,7 +35,7 @@ class Draft:
     Nodes are given by canonical URI. `node` does not follow aliases; callers `resolve` first.
     """
 
-    def __init__(self, tip: Tree, around: Surroundings, now: int = 0) -> None:
+    def __init__(self, tip: ChangedTree, around: Surroundings, now: int = 0) -> None:
         self.tip = tip
         self.around = around
         self.now = now
@@ -284,7 +284,7 @@ class Draft:
         return taken.ids[uri], taken.entries.nodes[uri]
 
 
-def conflict_records(tree: Tree, uri: Uri, sharded: frozenset[str]) -> list[str]:
+def conflict_records(tree: ChangedTree, uri: Uri, sharded: frozenset[str]) -> list[str]:
     """Paths of the open conflicts of one node."""
     folder = paths.conflict_path(uri, "x", sharded).rpartition("/")[0]
     return [f"{folder}/{name}" for name in tree.names(folder) if name.endswith(".yaml")]

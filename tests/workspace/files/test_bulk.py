@@ -17,7 +17,7 @@ from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.check import check
-from kgd.workspace.files import choosing_parts, parts
+from kgd.workspace.files import parts
 from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, commit_file, to, upsert
@@ -63,8 +63,8 @@ def text_of(node: Node | None) -> str | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_random_changes_agree_with_a_plain_model(reopen: Reopen, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing_parts, "OPEN_BYTES", 3_000)
-    monkeypatch.setattr(choosing_parts, "WRITTEN", choosing_parts.Capacity(6_000, 400))
+    monkeypatch.setattr(parts, "OPEN_BYTES", 3_000)
+    monkeypatch.setattr(parts, "WRITTEN", parts.Capacity(6_000, 400))
     rnd, ws = random.Random(seed), reopen()
     model: dict[Uri, str] = {}
     versions: Counter[Uri] = Counter()
@@ -122,7 +122,7 @@ def test_a_growing_thread_is_written_part_by_part_and_leaves_older_parts_alone(w
     after = files(ws)
     (changed,) = [path for path, data in after.items() if before.get(path) != data]
     assert changed == max(after)
-    assert len(after[changed]) < choosing_parts.OPEN_BYTES
+    assert len(after[changed]) < parts.OPEN_BYTES
     assert ws.part_of(message(1609)) == changed
 
 
@@ -267,8 +267,8 @@ def test_splitting_a_part_by_lines_agrees_with_a_parser() -> None:
 def test_many_writers_of_one_thread_each_add_their_messages_once(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing_parts, "OPEN_BYTES", 900)
-    monkeypatch.setattr(choosing_parts, "WRITTEN", choosing_parts.Capacity(1_500, 400))
+    monkeypatch.setattr(parts, "OPEN_BYTES", 900)
+    monkeypatch.setattr(parts, "WRITTEN", parts.Capacity(1_500, 400))
     ws.submit(change(*(upsert(message(n), content="x" * 100) for n in range(8))))
 
     def write(number: int) -> None:

@@ -14,9 +14,8 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import NODE_BYTES, Node
 from kgd.model.uri import Uri
-from kgd.workspace.files import choosing_parts
-from kgd.workspace.files.choosing_parts import Folder
-from kgd.workspace.files.parts import NodeFiles
+from kgd.workspace.files import parts
+from kgd.workspace.files.parts import Folder, NodeFiles
 from kgd.workspace.merging import parts as merge_parts
 from kgd.workspace.publishing.adoption import merge_commit
 from tests.builders import new_layout
@@ -101,9 +100,9 @@ def line(store: ObjectStore) -> Line:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that a few nodes fill."""
-    monkeypatch.setattr(choosing_parts, "OPEN_BYTES", 900)
-    monkeypatch.setattr(choosing_parts, "WRITTEN", choosing_parts.Capacity(2_000, 400))
-    monkeypatch.setattr(merge_parts, "READABLE", choosing_parts.Capacity(4_000, 800))
+    monkeypatch.setattr(parts, "OPEN_BYTES", 900)
+    monkeypatch.setattr(parts, "WRITTEN", parts.Capacity(2_000, 400))
+    monkeypatch.setattr(merge_parts, "READABLE", parts.Capacity(4_000, 800))
 
 
 def message(number: int, **fields: str) -> Node:

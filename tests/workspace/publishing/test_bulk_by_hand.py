@@ -17,7 +17,7 @@ from kgd.model.access import Policy, Principal, Scope, Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.check import check
-from kgd.workspace.files import choosing_parts
+from kgd.workspace.files import parts
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.workspace import Workspace
@@ -97,7 +97,7 @@ def test_each_message_needs_its_own_scope_even_when_a_write_splits_the_file(
     def permit(touched: Touched, policy: Policy) -> None:
         authorize_all(bob, policy, Verb.WRITE, touched)
 
-    monkeypatch.setattr(choosing_parts, "WRITTEN", choosing_parts.Capacity(300, 400))
+    monkeypatch.setattr(parts, "WRITTEN", parts.Capacity(300, 400))
     ws.submit(change(upsert(TWO, name="n", data={"long": "x" * 400})), permit=permit)
     assert ws.part_of(ONE) != ws.part_of(TWO)
     with pytest.raises(Forbidden, match="talk/1"):
