@@ -20,7 +20,7 @@ from kgd.tools.proposals.proposals import COMMENT, LISTED, PROPOSALS
 from kgd.tools.read.groups import groups
 from kgd.tools.read.states import proposed_of_walk
 from kgd.tools.session import Session
-from kgd.workspace.proposals import marks, proposals, records
+from kgd.workspace.proposals import proposals, records
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 
@@ -233,17 +233,17 @@ def test_many_proposals_are_compared_a_few_at_a_time_without_git_and_once(
 ) -> None:
     base = ask.put(changes=upsert("busy", name="Busy"))["commit"]
     ask.put(changes=upsert("busy", name="Busier"))
-    for n in range(marks.COMPARED + 3):
+    for n in range(proposals.COMPARED + 3):
         ask.submit_subgraph(changes=upsert("busy", name=f"Busy {n}"), base=base)
     asked = {"uris": ["concept://shop/busy"], "include": ["proposals"]}
     monkeypatch.setattr(program, "run", lambda *_, **__: pytest.fail("a process of git"))
     monkeypatch.setattr(proposals, "merge_commits", lambda *_: pytest.fail("a merge"))
     first = ask.get(**asked)
     assert first["proposals_left_out"] == 3
-    assert first["nodes"][0]["more_proposals"] == marks.COMPARED - 3
-    monkeypatch.setattr(marks, "COMPARED", 3)
+    assert first["nodes"][0]["more_proposals"] == proposals.COMPARED - 3
+    monkeypatch.setattr(proposals, "COMPARED", 3)
     assert ask.get(**asked)["nodes"][0]["more_proposals"] == 20
-    monkeypatch.setattr(marks, "COMPARED", 0)
+    monkeypatch.setattr(proposals, "COMPARED", 0)
     ask.put(changes=upsert("other", name="Other"))
     after = ask.get(**asked)
     assert after["nodes"][0]["more_proposals"] == 20, "a new tip needs no new comparison"

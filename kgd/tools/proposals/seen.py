@@ -26,8 +26,7 @@ from kgd.tools.session import Session
 from kgd.workspace.answers import NodeChange
 from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.deciding import decision
-from kgd.workspace.proposals.marks import Marks, marks
-from kgd.workspace.proposals.proposals import Look, Proposal
+from kgd.workspace.proposals.proposals import Look, Marks, Proposal, marks
 from kgd.workspace.proposals.records import Comment, shared
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Overruled

@@ -42,7 +42,7 @@ from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations
 from kgd.tools.session import Session
 from kgd.tools.working_sets import enter_working_set, note_reads
-from kgd.workspace.proposals.marks import LONGEST, Marks
+from kgd.workspace.proposals.proposals import LONGEST, Marks
 from kgd.workspace.workspace import Workspace
 
 LISTS = ("relations", "incoming")

@@ -37,7 +37,7 @@ from kgd.tools.read.grouping import (
 )
 from kgd.tools.read.states import UNKNOWN, Colour
 from kgd.tools.visibility import Sees
-from kgd.workspace.proposals.marks import Marks
+from kgd.workspace.proposals.proposals import Marks
 from kgd.workspace.workspace import Workspace
 
 SHOWN = 40

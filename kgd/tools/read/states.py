@@ -11,7 +11,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
-from kgd.workspace.proposals.marks import Marks, marks
+from kgd.workspace.proposals.proposals import Marks, marks
 from kgd.workspace.workspace import Workspace
 
 Colour = Literal["type", "trouble", "age"]
