@@ -29,7 +29,7 @@ from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.signatures import allowed_signers
 from kgd.workspace.files.memory_files import Home
-from kgd.workspace.history.signed_history import SignedHistory
+from kgd.workspace.history.pushers import SignedHistory
 from kgd.workspace.merging.histories import merged_tree, new_twins
 from kgd.workspace.writing import touched_nodes
 from kgd.workspace.writing.admission import check, check_secrets, twins_among

@@ -35,7 +35,7 @@ from kgd.model.change import Author, subject_from
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.workspace.history import pushers
-from kgd.workspace.history.signed_history import GOOD, SignedHistory
+from kgd.workspace.history.pushers import GOOD, SignedHistory
 from kgd.workspace.publishing import publish_steps
 from kgd.workspace.repository import Ownership
 from kgd.workspace.writing.signing import CommitSigning, Seal

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgd.git.refs import NOTES
-from kgd.workspace.history.signed_history import SignedHistory, Verdict
+from kgd.workspace.history.pushers import SignedHistory, Verdict
 from tests.builders import commit_file
 from tests.ssh_keys import allow, new_key
 from tests.sync.people import Person

@@ -21,7 +21,7 @@ from kgd.tools.workspaces import home_problems, status
 from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.answers import Finding, Stage
 from kgd.workspace.check import check
-from kgd.workspace.history.signed_history import SignedHistory, Verdict
+from kgd.workspace.history.pushers import SignedHistory, Verdict
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
 

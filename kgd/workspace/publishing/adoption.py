@@ -24,7 +24,7 @@ from kgd.model.node import MEMORY_TYPES, Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.files.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.files.parts import FILE_LIMIT, READABLE, Folder, node_in
-from kgd.workspace.history.signed_history import SignedHistory
+from kgd.workspace.history.pushers import SignedHistory
 from kgd.workspace.merging.files import merge_file, record_files
 from kgd.workspace.merging.histories import COLLISIONS, merge_commits, new_twins, of_merge
 from kgd.workspace.merging.trees import merge_trees

@@ -17,7 +17,7 @@ from kgd.git.staging import Sign, Staging
 from kgd.model.access import Principal
 from kgd.signatures import keys
 from kgd.workspace.history import pushers
-from kgd.workspace.history.signed_history import SignedHistory, Verdict
+from kgd.workspace.history.pushers import SignedHistory, Verdict
 from kgd.workspace.proposals.deciding import accept
 from kgd.workspace.proposals.proposals import listed, propose
 from kgd.workspace.publishing import adoption
