@@ -172,7 +172,7 @@ class Workspace:
         """Vectors of texts; idle until `follow`."""
         self.on_indexed(self.meaning.wake)
         self.on_close(self.meaning.close)
-        self._problems += [self._derived.problem, self.meaning.problem, self.signing.problem]
+        self._problems += [self._derived.indexed.worker.problem, self.meaning.problem, self.signing.problem]
         self._upkeep = Upkeep(self._store, clock)
         opened.callback(self._upkeep.close)
         is_published = publish and not self.read_only
@@ -331,7 +331,7 @@ class Workspace:
     @property
     def text_problem(self) -> str:
         """Why the text index may lack texts or changes; empty while it is maintained."""
-        stage = self._derived.health()
+        stage = self._derived.stage
         return stage.blocker if stage.state == "degraded" else ""
 
     def misspelt_keys(self) -> list[str]:
@@ -581,7 +581,7 @@ class Workspace:
             for stage in (
                 commit,
                 *self._publication.health(),
-                self._derived.health(),
+                self._derived.stage,
                 *self.meaning.health(),
                 self._upkeep.health(),
                 *(stage() for stage in self._stages),
@@ -604,7 +604,7 @@ class Workspace:
     @property
     def index_work(self) -> tuple[str, int, int]:
         """The running indexing: its name, and the number of finished and of all items. See `Work`."""
-        return self._derived.work
+        return self._derived.indexed.work
 
     def reindex(self) -> None:
         """Rebuild all derived data; answers stay the same."""

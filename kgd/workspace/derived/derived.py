@@ -36,7 +36,7 @@ from kgd.model.uri import Uri
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Similar, Stage, Version
 from kgd.workspace.derived import first_build, indexed_text
-from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Place, Work, place_of, read_by
+from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Place, place_of, read_by
 from kgd.workspace.derived.version_cache import READY_WITHIN, VersionCache, come_back
 from kgd.workspace.repository import give_memory_back
 from kgd.workspace.served import Change, Served
@@ -124,7 +124,7 @@ class Derived:
         """Flushes that the database lacks because it could not be written; it is later brought to the tip in one
         step."""
         self._code_files, self._code_docs = code_files, code_docs
-        self._state = Stage("index", "waiting", blocker="starting")
+        self.stage = Stage("index", "waiting", blocker="starting")
         self._partial_from = float("inf")
         """The moment from which searches do not wait for the text index."""
         self._sums = dict[Database, bytes]()
@@ -143,7 +143,7 @@ class Derived:
         """Called after each step, in the thread that carried it out; they must not block."""
         self.versions = VersionCache(store, self._version_file, self._mend, seal, served.counted)
         """Versions by path and commits by request id."""
-        self._indexed = IndexedText(store, served, self._database, self.versions, lambda: self._closing)
+        self.indexed = IndexedText(store, served, self._database, self.versions, lambda: self._closing)
 
     # ---- life
 
@@ -180,7 +180,7 @@ class Derived:
             self._closing = True
             self._changed.notify_all()
         if self._partial_from < float("inf"):
-            self._indexed.worker.stop()
+            self.indexed.worker.stop()
 
     def close(self) -> None:
         """Finish the queue and write the snapshot."""
@@ -189,7 +189,7 @@ class Derived:
             self._task.close()
             while self._carry_out_next():
                 pass
-            self._indexed.worker.end()
+            self.indexed.worker.end()
         self.graph_file.save(closing=True)
         for file in self._files:
             file.close()
@@ -238,7 +238,7 @@ class Derived:
             Unavailable: The index is being built, and is not ready after two minutes.
         """
         self._catch_up()
-        return self._indexed.text
+        return self.indexed.text
 
     @property
     def is_partial(self) -> bool:
@@ -253,7 +253,7 @@ class Derived:
     def text_so_far(self) -> TextIndex:
         """As `text`, but does not wait while `is_partial`."""
         self._catch_up(so_far=True)
-        return self._indexed.text
+        return self.indexed.text
 
     def feed(self) -> Feed:
         """The additions to and removals from the text index, as current as `text`."""
@@ -263,21 +263,9 @@ class Derived:
     def similar(self, named: Mapping[Uri, str], replaced: Mapping[Uri, Collection[Uri]]) -> tuple[Similar, ...]:
         """Older nodes whose names are similar to those of some new nodes; none while the index is behind. See
         `indexed_text.similar`."""
-        if self._state.state != "ok":
+        if self.stage.state != "ok":
             return ()
-        return indexed_text.similar(named, replaced, self._served.graph, self._indexed.text)
-
-    def health(self) -> Stage:
-        return self._state
-
-    def problem(self) -> str:
-        """See `Worker.problem`."""
-        return self._indexed.worker.problem()
-
-    @property
-    def work(self) -> Work:
-        """The running indexing; see `Work`."""
-        return self._indexed.work
+        return indexed_text.similar(named, replaced, self._served.graph, self.indexed.text)
 
     def rebuild(self) -> None:
         """Rebuild index and versions from git; callers wait for this as they do after startup."""
@@ -315,7 +303,7 @@ class Derived:
             while not (done := is_done()) and not self._closing and time.monotonic() < deadline:
                 self._changed.wait(LOOK_AGAIN if so_far else READY_WITHIN)
         if not done:
-            raise come_back(self._state.blocker or "the text index is being built")
+            raise come_back(self.stage.blocker or "the text index is being built")
 
     # ---- following (one shared thread at a time)
 
@@ -330,7 +318,7 @@ class Derived:
             self._attempt(lambda: self._apply_flushes([]))
         if self.graph_file.unsaved >= SNAPSHOT_AFTER:
             self.graph_file.save()
-        self._indexed.worker.end()
+        self.indexed.worker.end()
         for database in (self._database, self._version_file):
             database.trim()
         return IDLE if self._behind or self.graph_file.unsaved >= SNAPSHOT_AFTER else None
@@ -367,9 +355,9 @@ class Derived:
             case _Flush():
                 self._apply_flushes([step for step in steps if isinstance(step, _Flush)])
             case _Docs():
-                self._indexed.index_docs((step.file, step.docs) for step in steps if isinstance(step, _Docs))
+                self.indexed.index_docs((step.file, step.docs) for step in steps if isinstance(step, _Docs))
             case _Files(present, gone, complete):
-                self._indexed.index_files(present, gone, complete)
+                self.indexed.index_files(present, gone, complete)
             case step:
                 step()
 
@@ -383,14 +371,14 @@ class Derived:
                 self.versions.begin()
                 self._anew()
             if not (uncounted := self.versions.problem):
-                self._state = Stage("index", "ok", self._clock())
-            elif self._state.state != "degraded":
-                self._state = Stage("index", "degraded", self._state.last_success, uncounted, self._clock())
+                self.stage = Stage("index", "ok", self._clock())
+            elif self.stage.state != "degraded":
+                self.stage = Stage("index", "degraded", self.stage.last_success, uncounted, self._clock())
         except Interrupted:
-            self._state = Stage("index", "waiting", self._state.last_success, "the text index is not complete")
+            self.stage = Stage("index", "waiting", self.stage.last_success, "the text index is not complete")
         except Exception as error:
             log.exception("the index could not be updated")
-            self._state = Stage("index", "degraded", self._state.last_success, f"{error}"[:200], self._clock())
+            self.stage = Stage("index", "degraded", self.stage.last_success, f"{error}"[:200], self._clock())
         finally:
             with self._changed:
                 self._changed.notify_all()
@@ -406,7 +394,7 @@ class Derived:
             self._bring_to(self._tip)
         else:
             self.versions.write([(flush.versions or {}, flush.requests) for flush in flushes], self._tip)
-            self._indexed.index(list({change.uri for flush in flushes for change in flush.changes}), self._tree)
+            self.indexed.index(list({change.uri for flush in flushes for change in flush.changes}), self._tree)
         for done in self._behind:
             self.versions.written(done.versions or {}, done.requests)
             self.graph_file.unsaved += len(done.changes)
@@ -414,7 +402,7 @@ class Derived:
 
     def _anew(self) -> None:
         """Create empty databases and fill them. Callers wait, since `VersionCache.begin` was called."""
-        self._indexed.worker.end()
+        self.indexed.worker.end()
         try:
             for file in self._files:
                 file.recreate()
@@ -424,12 +412,12 @@ class Derived:
         finally:
             self._is_mending = False
         self._bring_to(self._tip, self.versions.end)
-        self._indexed.index_files(self._code_files(), (), True)
-        self._indexed.index_docs(self._code_docs())
+        self.indexed.index_files(self._code_files(), (), True)
+        self.indexed.index_docs(self._code_docs())
 
     def _bring_to(self, tip: ObjectId, counted: Callable[[], None] = lambda: None) -> None:
         """Update versions, request ids and text index from any state to a tip."""
-        self._state = Stage("index", "waiting", self._state.last_success, "versions are being counted from history")
+        self.stage = Stage("index", "waiting", self.stage.last_success, "versions are being counted from history")
         try:
             self._verify(self._version_file)
             for file in self._files:
@@ -441,11 +429,11 @@ class Derived:
             log.exception("the history cannot be counted")
         finally:
             counted()
-        self._state = Stage("index", "waiting", self._state.last_success, "the text index is being built")
+        self.stage = Stage("index", "waiting", self.stage.last_success, "the text index is being built")
         self._verify(self._database)
         self._partial_from = time.monotonic() + PARTIAL_AFTER
         try:
-            self._indexed.bring_to(self._tree)
+            self.indexed.bring_to(self._tree)
         finally:
             self._partial_from = float("inf")
 

@@ -124,7 +124,7 @@ class Embedding:
         self._embedder: Embedder | None = None
         """The embedder of the batch under way, if it is made here."""
         writer = VectorWriter(self._current_embedder, self._current_feed, self._opened_file, self._permitted)
-        self._worker = Worker(
+        self.worker = Worker(
             writer,
             lambda: (*vector_writer.PROGRAM, *place, str(path), self._opened_file().ticket()),
             MUCH,
@@ -153,9 +153,12 @@ class Embedding:
             self._report("no texts yet", 0)
             return
         model, before = self._model(choice, feed, of_feed(feed, Feed.end).era), self.embedded
-        while not (self._is_current(model, end := of_feed(feed, Feed.end)) and model.complete):
+        while True:
+            at, end = model.position, of_feed(feed, Feed.end)
+            if model.complete and (at.era, at.gone) == (end.era, end.gone) and end.number <= at.number:
+                break
             if end.era != model.position.era:
-                self._worker.end()  # it reads the former index
+                self.worker.end()  # it reads the former index
                 model.position = self._opened_file().begin(model.embedder.id, choice.written(), end.era).position
             self._add(model, feed)
             self._remove(model, feed, end)
@@ -188,33 +191,15 @@ class Embedding:
             return Progress(_sentence(choice, 0, left), left) if left else None
         return Progress(_sentence(model.choice, model.count, left), left)
 
-    @property
-    def has_child(self) -> bool:
-        """Whether a child process is running."""
-        return self._worker.pid is not None
-
-    def problem(self) -> str:
-        """See `Worker.problem`."""
-        return self._worker.problem()
-
-    @property
-    def can_rest(self) -> bool:
-        """Whether an idle moment has something to clear up."""
-        return self.has_child or (self._file is not None and self._file.has_long_log)
-
     def rest(self) -> None:
         """End the child, and free the space of a long log."""
-        self._worker.end()
-        if self._file is not None:
+        self.worker.end()
+        if self._file is not None and self._file.has_long_log:
             self._file.trim()
-
-    def stop(self) -> None:
-        """End work in a child at once, from any thread."""
-        self._worker.stop()
 
     def begin_anew(self) -> None:
         """Empty the file. Searches use the vectors in memory until all texts are embedded again."""
-        self._worker.end()
+        self.worker.end()
         if self._file is None:
             self._file = VectorFile(self._path)
             self._file.own()
@@ -229,7 +214,7 @@ class Embedding:
 
     def let_go(self) -> None:
         """Drop all vectors from memory; the file stays."""
-        self._worker.end()
+        self.worker.end()
         for model in {self.serving, self._building} - {None}:
             assert model is not None
             model.embedder.close()
@@ -271,7 +256,7 @@ class Embedding:
         for model in (self._building, self.serving):
             if model is not None and model.choice == choice:
                 if model.position.era != era:
-                    self._worker.end()
+                    self.worker.end()
                     model.position = file.begin(model.embedder.id, choice.written(), era).position
                 return model
         embedder = opened(choice, self._secret)
@@ -340,10 +325,6 @@ class Embedding:
 
     # ---- texts
 
-    def _is_current(self, model: Model, end: Position) -> bool:
-        at = model.position
-        return end.era == at.era and end.number <= at.number and end.gone == at.gone
-
     def _add(self, model: Model, feed: Feed) -> None:
         """Embed new texts, batch by batch."""
         left = of_feed(feed, lambda feed: feed.waiting(model.position.number))
@@ -358,7 +339,7 @@ class Embedding:
             left = max(0, left - done)
             if model.count >= 2 * max(model.learned, model.embedder.batch):
                 self._learn(model, feed)
-            if not self.hurried and not self.has_child:
+            if not self.hurried and self.worker.pid is None:
                 self._stopping.wait(min(LONGEST_PAUSE, PAUSE * (time.monotonic() - begun)))
             begun = time.monotonic()
 
@@ -373,9 +354,9 @@ class Embedding:
             "dim": model.dim,
         }
         self._opened_file()
-        self._embedder, deaths = model.embedder, self._worker.deaths
+        self._embedder, deaths = model.embedder, self.worker.deaths
         try:
-            made = self._worker.carry_out(order, min(due, model.embedder.batch), due)
+            made = self.worker.carry_out(order, min(due, model.embedder.batch), due)
         except KgdError:
             if of_feed(self._current_feed(), Feed.end).era == model.position.era:
                 raise
@@ -386,7 +367,7 @@ class Embedding:
             return 0
         before, model.dim = model.position.number, made["dim"]
         model.position = model.position._replace(number=made["upto"])
-        is_repeated = self._worker.deaths > deaths  # then the answer counts only what the last child did
+        is_repeated = self.worker.deaths > deaths  # then the answer counts only what the last child did
         model.count = self._opened_file().count(model.embedder.id) if is_repeated else model.count + made["added"]
         self._note_change(model, [bytes.fromhex(made["lowest"])] if made["lowest"] else [b""] if is_repeated else [])
         self.embedded += made["embedded"]

@@ -17,6 +17,7 @@ from kgd.git.store import ObjectStore
 from kgd.index import graph_snapshot
 from kgd.index.version_cache import VersionFile
 from kgd.workspace import child_process
+from kgd.workspace.derived.indexed_text import opened_store
 from kgd.workspace.derived.version_cache import VersionCache
 from kgd.workspace.history.commits import Past
 from kgd.workspace.served import Served
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
     the commit, and what to write into which file."""
     git_dir, work_tree, workspace, schemes, commit, what, file = arguments
     child_process.end_with_input()
-    store = ObjectStore(Path(git_dir), Path(work_tree) if work_tree else None)
+    store = opened_store(git_dir, work_tree)
     sharded, tip = frozenset(filter(None, schemes.split(","))), bytes.fromhex(commit)
     served = Served(store, workspace, sharded, Past(store, workspace, sharded, lambda uri: "").last_good)
     if what == VERSIONS:

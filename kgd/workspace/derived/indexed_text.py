@@ -71,14 +71,12 @@ class IndexedText:
     ) -> None:
         self._store, self._served, self._versions, self._is_closing = store, served, versions, is_closing
         self.text = TextIndex(database, read_by(store))
-        self._database = database
         self.work: Work = ("", 0, 0)
         """The current work; read by other threads."""
-        self.worker = Worker(TextWriter(store, self.text), self._program, MUCH, "the text index")
-
-    def _program(self) -> tuple[str, ...]:
-        place = place_of(self._store, self._database.path)
-        return *PROGRAM, *place, self._database.ticket()
+        place = place_of(store, database.path)
+        self.worker = Worker(
+            TextWriter(store, self.text), lambda: (*PROGRAM, *place, database.ticket()), MUCH, "the text index"
+        )
 
     def bring_to(self, goal: ObjectId) -> None:
         """Update the index from any state to a tree.
@@ -191,14 +189,10 @@ class TextWriter:
             else self._store.read(id)
         )
         node = documents.decode(data, at=uri)
-        detail = self._detail(node, root)
-        return doc(node, detail, updated)._replace(blob=b"" if part or detail else id)
-
-    def _detail(self, node: Node, root: ObjectId) -> str:
-        """The text of the node's detail file; a change to that file is treated as a change to the node
-        (`Served.follow`)."""
+        # A change of the detail file is treated as a change of the node (`Served.follow`).
         found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, root, path))
-        return found[1].text if found else ""
+        detail = found[1].text if found else ""
+        return doc(node, detail, updated)._replace(blob=b"" if part or detail else id)
 
 
 def of_nodes(nodes: Iterable[Placed], gone: Iterable[Uri], root: ObjectId, tree: ObjectId | None) -> Order:
@@ -252,6 +246,7 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     """
     content = "\n".join(filter(None, (*_said(node, "content"), detail)))
     authored = (content, node.relations, *(getattr(node, row.name) for row in NODE_FIELDS if row.words))
+    without_records = {key: value for key, value in node.data.items() if key not in _RECORDS}
     return Doc(
         node.uri,
         node.type,
@@ -259,7 +254,7 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
         " ".join(_said(node, "summary")),
         content,
         node.tags,
-        " ".join([*_people(node), *_said(node, "data"), *_texts(_without_records(node.data))]),
+        " ".join([*_people(node), *_said(node, "data"), *_texts(without_records)]),
         updated,
         node.source,
         people=_people(node),
@@ -297,10 +292,6 @@ _IS_METADATA = re.compile(
 """Keys whose values are identifiers, not text."""
 _RECORDS = frozenset({"implied", "imported", "senderType", "submitted_from", "verified", "written"})
 """Keys of a node's data in which kgd keeps its own records."""
-
-
-def _without_records(data: Mapping[str, Json]) -> Mapping[str, Json]:
-    return {key: value for key, value in data.items() if key not in _RECORDS}
 
 
 def _is_address(text: str) -> bool:

@@ -139,7 +139,7 @@ class Meaning:
     def close(self) -> None:
         """Stop within about a second; nothing is written afterwards. The next start continues."""
         self._stopping.set()
-        self._embedding.stop()
+        self._embedding.worker.stop()
         with self._changed:
             self._changed.notify_all()
         if self._task is not None:
@@ -212,7 +212,7 @@ class Meaning:
 
     def problem(self) -> str:
         """A sentence for `kgd status` if the process that embeds texts fails; otherwise empty."""
-        return self._embedding.problem()
+        return self._embedding.worker.problem()
 
     @property
     def is_partial(self) -> bool:
@@ -337,8 +337,7 @@ class Meaning:
         """Clear up if this is an idle moment."""
         if (left := self._active_at + LOOK_AGAIN - now) > 0:
             return left
-        if self._embedding.can_rest:
-            self._embedding.rest()
+        self._embedding.rest()
         return LOOK_AGAIN
 
     def _pass(self) -> None:

@@ -74,7 +74,10 @@ class VectorWriter:
             return {}
         spoken = {(one.uri, one.origin): spoken_text(one) for one in texts}
         numbers = {(one.uri, one.origin): one.number for one in texts}
-        digests = {key: _digest(text) for key, text in spoken.items()}
+        digests = {
+            key: hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+            for key, text in spoken.items()
+        }
         known = self._file().digests(embedder.id, spoken)
         fresh = [key for key in spoken if known.get(key) != digests[key]]
         made = dict.fromkeys(fresh, b"")
@@ -139,10 +142,6 @@ def of_feed(feed: Feed, asked: Callable[[Feed], T]) -> T:
         return asked(feed)
     except IndexDamaged as error:
         raise Unavailable("the text index is being rebuilt", next="Embedding continues by itself.") from error
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def main(arguments: list[str]) -> int:

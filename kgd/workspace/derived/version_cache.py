@@ -65,8 +65,8 @@ class VersionCache:
         self._era = 0
         """Incremented when an entry of `_looked` may become wrong; a look-up in progress is then not cached."""
         self._requests: dict[str, ObjectId] = {}
-        self._unreadable = ""
-        """Why history could not be counted; empty after a success."""
+        self.problem = ""
+        """Why the newest count of the history failed, so that versions are unknown; empty after a success."""
         self._apart: tuple[tuple[ObjectId, ObjectId] | None, Mapping[str, int]] = (None, {})
         """The last counts of `version_at`, and the two commits between which they were counted."""
         self._owed = 0
@@ -95,11 +95,6 @@ class VersionCache:
     @property
     def is_ready(self) -> bool:
         return self._ready.is_set()
-
-    @property
-    def problem(self) -> str:
-        """Why the newest count of the history failed, so that versions are unknown; empty after a success."""
-        return self._unreadable
 
     def bump(self, staged: Sequence[Staged[object]]) -> dict[str, Version]:
         """Count a flush and return its new versions by path."""
@@ -203,9 +198,9 @@ class VersionCache:
         if fresh is not None:
             return fresh
         commit = self._ask(lambda: self._rows.request(request), "request ids are being read from history")
-        if commit is None and self._unreadable:
+        if commit is None and self.problem:
             raise Unavailable(
-                f"history cannot be read, so this request id may have been used: {self._unreadable}",
+                f"history cannot be read, so this request id may have been used: {self.problem}",
                 next=Advice(
                     "Repeat the call with the same request_id after ", Do("status"), " reports an intact history."
                 ),
@@ -242,7 +237,7 @@ class VersionCache:
         try:
             self._count(tip)
         except (Damaged, GitFailed) as error:
-            self._unreadable = str(error)[:200]
+            self.problem = str(error)[:200]
             raise
 
     def _count(self, tip: ObjectId) -> None:
@@ -275,9 +270,9 @@ class VersionCache:
                 for path, row in rows:
                     self._fresh.setdefault(path, row)
                 self._requests = dict(reversed(requests)) | self._requests
-            self._unreadable = ""
+            self.problem = ""
             raise
-        self._unreadable = ""
+        self.problem = ""
 
     # ---- inside
 
