@@ -25,7 +25,7 @@ from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import misspelt
 from kgd.model.node import Node, Relation, label_of
-from kgd.model.uri import Uri, is_settings_uri, parse, workspace_of
+from kgd.model.uri import Uri, is_settings_uri, workspace_of
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files, parts
 from kgd.workspace.files.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes, resolved_conflict
@@ -145,7 +145,7 @@ class Served:
             return None
         try:
             owner = memory_files.owner_of(memories.read(self._store.read(blob, FILE_LIMIT), path))
-            return self.path_of(parse(owner)) if owner else None
+            return self.path_of(owner) if owner else None
         except KgdError:
             return None
 
@@ -317,10 +317,10 @@ class Served:
         for blob in blobs:
             try:
                 memory = memories.read(self._store.read(blob, FILE_LIMIT), path) if blob else None
-                named = memory.front.get("id") if memory else None
-                owners += [self.graph.resolve(parse(named))] if isinstance(named, str) else []
             except KgdError:
                 continue
+            if owner := memory_files.owner_of(memory):
+                owners.append(self.graph.resolve(owner))
         return owners
 
     def _apply_entry(self, path: str, new: Entry | None, node: Node | Lean | None = None) -> Sequence[Change]:

@@ -67,7 +67,7 @@ BUGS: dict[str, Bug] = {
     "2-applied-twice": Bug(
         "a request id that cannot be looked up counts as new",
         "kgd/workspace/derived/version_cache.py",
-        "if commit is None and self._unreadable:",
+        "if commit is None and self.problem:",
         "if False:",
         (f"{_TIDYING}test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice",),
     ),

@@ -36,9 +36,12 @@ def file_of(node: Node | None) -> str | None:
 
 
 def owner_of(memory: Memory | None) -> Uri | None:
-    """The node that the front matter names."""
+    """The node that the front matter names; None if it does not name a node."""
     named = memory.front.get("id") if memory else None
-    return Uri(named) if isinstance(named, str) else None
+    try:
+        return parse(named) if isinstance(named, str) else None
+    except KgdError:
+        return None
 
 
 def belongs(memory: Memory | None, node: Node) -> bool:
@@ -255,8 +258,8 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
         KgdError: The node cannot have the values in the front matter.
     """
     before, after = memories.read(base, path), memories.read(data, path)
-    owner = _owner(around, after or before)
-    if owner is None:
+    owner = owner_of(after or before)
+    if owner is None or workspace_of(owner) != around.workspace:
         return {}, None
     node = around.node(owner)
     if after is None:
@@ -313,14 +316,6 @@ def follow_commits(
             apply(files)
             uris |= {uri} if uri else set()
     return uris
-
-
-def _owner(around: Home, memory: Memory | None) -> Uri | None:
-    named = owner_of(memory)
-    try:
-        return parse(named) if named and workspace_of(parse(named)) == around.workspace else None
-    except KgdError:
-        return None
 
 
 def _after_deletion(around: Home, node: Node, path: str) -> Files:

@@ -448,10 +448,7 @@ class _TreeMerge:
             owner = memory_files.owner_of(memory)
             if memory is None or owner is None:
                 continue
-            try:
-                node_path = paths.path_of(parse(owner), self.sharded)
-            except KgdError:
-                continue
+            node_path = paths.path_of(owner, self.sharded)
             node = decoded(node_path, self._final(node_path))
             if isinstance(node, Node) and memory_files.file_of(node) == path and memory_files.belongs(memory, node):
                 self._write(path, left)

@@ -22,7 +22,7 @@ from kgd.model.conflict import Conflict
 from kgd.model.dates import validity
 from kgd.model.fields import CITES, VALID
 from kgd.model.node import MEMORY_TYPES, NODE_BYTES, NODE_FIELDS, UNSEEN, Node, Relation, Shape
-from kgd.model.uri import Uri, parse, scheme_of, workspace_of
+from kgd.model.uri import Uri, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.memory_files import Home
 from kgd.workspace.files.parts import node_in
@@ -133,21 +133,18 @@ def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | No
     memory = memories.read(data, path)
     is_own = memory_files.belongs(memory, node)
     is_renamed = data is None and memory_files.detail_of(before, home.read) is not None
-    if not is_own and not is_renamed and not _is_left_behind(memory, home):
+    owner = memory_files.owner_of(memory)
+    is_left_behind = (  # if a person changed the node's URI, kgd rewrites the id
+        owner is not None
+        and workspace_of(owner) == home.workspace
+        and home.read(paths.path_of(owner, home.sharded)) is None
+    )
+    if not is_own and not is_renamed and not is_left_behind:
         raise Invalid(
             "data.file names the memory of another node",
             at=at,
             next="Give the text as `detail`, or write a file whose `id` is this node's URI.",
         )
-
-
-def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
-    """Whether the memory's node no longer exists: if a person changed the node's URI, kgd rewrites the id."""
-    try:
-        owner = parse(memory_files.owner_of(memory) or "")
-    except KgdError:
-        return False
-    return workspace_of(owner) == home.workspace and home.read(paths.path_of(owner, home.sharded)) is None
 
 
 def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
@@ -238,12 +235,9 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
 
 def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
     """Whether the node moved to another URI and still names this file."""
-    try:
-        node = home.node(parse(memory_files.owner_of(memory) or ""))
-        former = paths.path_of(parse(was), home.sharded)
-    except KgdError:
-        return False
-    return memory_files.file_of(node) == path and home.read(former) is None
+    owner = memory_files.owner_of(memory)
+    node = home.node(owner) if owner else None
+    return memory_files.file_of(node) == path and home.read(paths.path_of(was, home.sharded)) is None
 
 
 def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:

@@ -64,10 +64,7 @@ class Draft:
         Raises:
             InvariantViolation: The node's file cannot be read; writing it would overwrite a person's text.
         """
-        return self._read(uri).node
-
-    def blob_before(self, uri: Uri) -> bytes | None:
-        return self._read(uri).blob
+        return self.read(uri).node
 
     def node(self, uri: Uri) -> Node | None:
         """The node with the changes made so far."""
@@ -93,11 +90,11 @@ class Draft:
         return in_part or self.tip.blob_at(self.path(uri)) is not None
 
     def put(self, node: Node) -> None:
-        self._read(node.uri)
+        self.read(node.uri)
         self._after[node.uri] = node
 
     def remove(self, uri: Uri) -> None:
-        self._read(uri)
+        self.read(uri)
         self._after[uri] = None
 
     def touched(self) -> list[Uri]:
@@ -113,7 +110,8 @@ class Draft:
             and self._differs(path, data)
             and (owner := memory_files.owner_of(memories.read(data, path)))
         }
-        known = {owner for owner in owners if self._is_here(owner) and self.exists(owner)}
+        home = self.around.workspace
+        known = {owner for owner in owners if workspace_of(owner) == home and self.exists(owner)}
         resolved = {one.uri for one in map(self._resolved, self.files) if one and not is_settings_uri(one.uri)}
         return sorted(
             known | set(filter(self.exists, resolved)) | {uri for uri in self.touched() if self._after[uri] is not None}
@@ -126,9 +124,6 @@ class Draft:
             return documents.read_record(data, path, self.around.sharded, self.around.workspace) if data else None
         except KgdError:
             return None
-
-    def _is_here(self, uri: Uri) -> bool:
-        return is_owned(uri) and workspace_of(uri) == self.around.workspace
 
     def created(self) -> list[Uri]:
         return [uri for uri in self.touched() if self._after[uri] and self._before[uri].node is None]
@@ -259,7 +254,8 @@ class Draft:
         if twin and twin != uri and self.node(twin) is not None:
             raise admission.twin_of(uri, twin)
 
-    def _read(self, uri: Uri) -> _Read:
+    def read(self, uri: Uri) -> _Read:
+        """A node at the tip. Raises as `before`."""
         read = self._before.get(uri)
         if read is None:
             path = self.path(uri)

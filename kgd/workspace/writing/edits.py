@@ -509,7 +509,7 @@ def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
     if expected is None:
         return
     path = draft.path(uri)
-    blob = draft.blob_before(uri)
+    blob = draft.read(uri).blob
     current = draft.around.version(path) if blob else 0
     served = draft.around.served_blob(path, expected)
     if expected != current or (served is not None and served != blob):

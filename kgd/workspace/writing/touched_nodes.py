@@ -22,7 +22,7 @@ from kgd.model.access import Policy, Principal, Verb, authorize, authorize_setti
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.fields import split
 from kgd.model.node import Node
-from kgd.model.uri import Uri, decode_segment, is_settings_uri, parse
+from kgd.model.uri import Uri, decode_segment, is_settings_uri
 from kgd.workspace.files import memory_files, parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
@@ -256,10 +256,7 @@ class _Look:
     def claimed(self, path: str, blob: ObjectId | None) -> frozenset[Uri]:
         """The node that a memory names as its owner, under which a merge records conflicts about the file."""
         owner = memory_files.owner_of(self._memory(path, blob))
-        try:
-            return frozenset((parse(owner),)) if owner else frozenset()
-        except KgdError:
-            return frozenset()
+        return frozenset((owner,)) if owner else frozenset()
 
     def _memory(self, path: str, blob: ObjectId | None) -> Memory | None:
         try:
