@@ -182,10 +182,24 @@ class ChangeSet:
     """The person who accepted this proposal."""
 
     @property
-    def named(self) -> set[Uri]:
-        """The nodes that the edits change, except those that a conflict, a commit or an entry names."""
-        own = {edit.uri for edit in self.edits if isinstance(edit, Upsert | Append | Delete | Untag | Move)}
-        return own | {edit.source for edit in self.edits if isinstance(edit, Relate | Unrelate)}
+    def named(self) -> frozenset[Uri]:
+        """The nodes that the edits mention. Their effect may touch more nodes."""
+        found = set[Uri]()
+        for edit in self.edits:
+            match edit:
+                case Upsert():
+                    found |= {edit.uri, *edit.aliases}
+                case Append() | Delete() | Untag():
+                    found.add(edit.uri)
+                case Relate() | Unrelate():
+                    found.add(edit.source)
+                case Move():
+                    found |= {edit.uri, edit.to}
+                case Settle():
+                    found.add(Uri(edit.conflict.rpartition("#")[0]))
+                case Log():
+                    found.add(edit.entry.parent)
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

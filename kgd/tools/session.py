@@ -23,7 +23,7 @@ from kgd.sync.hubs import META, split
 from kgd.tools import visibility, worktrees
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.touched_nodes import Permit, Touched, authorize_all, named
+from kgd.workspace.writing.touched_nodes import Permit, Touched, authorize_all
 
 Progress = Callable[[int, int | None, str], None]
 """Called with (done, total, message) during a long call; total is None while it is unknown."""
@@ -157,7 +157,7 @@ class Session:
         """
         if self.principal is not None:
             # Checked first, so that no later refusal reveals nodes outside the scopes.
-            self.allow(workspace, verb, named(changes.edits))
+            self.allow(workspace, verb, changes.named)
             changes = replace(self.reverting(workspace, changes), request_id=self.request(changes.request_id))
             outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
             if outcome.commit:

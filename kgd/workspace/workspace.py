@@ -409,7 +409,7 @@ class Workspace:
         """The paths whose versions staging will ask for, as far as the edits name them."""
         try:
             return [self.path(self.resolve(uri)) for uri in changes.named]
-        except KgdError:  # staging refuses the name as well, and says which edit has it
+        except (KgdError, ValueError):  # staging refuses the name as well, and says which edit has it
             return []
 
     def commit_at(self, point: CommitPoint) -> None:

@@ -35,7 +35,6 @@ from kgd.tools.write.put import answer_of
 from kgd.workspace.proposals import proposals, submission
 from kgd.workspace.proposals.submission import Submission, Submitter, expecting
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.touched_nodes import named
 
 
 def submit(session: Session, params: SubmitParams) -> SubmitResult:
@@ -158,7 +157,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
         KgdError: As `submission.submit`.
     """
     # Checked first, so that no later refusal reveals nodes outside the caller's scopes.
-    session.allow(workspace, Verb.PROPOSE, named(changes.edits))
+    session.allow(workspace, Verb.PROPOSE, changes.named)
     changes = replace(session.reverting(workspace, changes), request_id=session.request(changes.request_id))
     who = Submitter(
         proposals.holder_name(changes.author.name),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kgd.codec import bulk, documents, memories, paths
@@ -19,7 +20,6 @@ from kgd.git.objects import FOLDER, ObjectId, object_id
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
-from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.fields import split
 from kgd.model.node import Node
 from kgd.model.uri import Uri, decode_segment, is_settings_uri
@@ -144,26 +144,6 @@ def touched_by(
         return known[blob] if blob in known else staging.object(blob)
 
     return of_changes(changed, read, nodes, workspace, sharded)
-
-
-def named(edits: Iterable[Edit]) -> frozenset[Uri]:
-    """The nodes that the edits mention. Their effect may touch more nodes; see `of_files`."""
-    found = set[Uri]()
-    for edit in edits:
-        match edit:
-            case Upsert():
-                found |= {edit.uri, *edit.aliases}
-            case Append() | Delete() | Untag():
-                found.add(edit.uri)
-            case Relate() | Unrelate():
-                found.add(edit.source)
-            case Move():
-                found |= {edit.uri, edit.to}
-            case Settle():
-                found.add(Uri(edit.conflict.rpartition("#")[0]))
-            case Log():
-                found.add(edit.entry.parent)
-    return frozenset(found)
 
 
 def _nodes_in(staging: Staging, folder: str) -> Iterator[tuple[str, ObjectId]]:
@@ -312,8 +292,10 @@ class _Look:
             try:
                 sources = {parts.decoded(path, blob, self.read).entries.source for blob in (old, new) if blob}
             except KgdError:
-                inside = {node.uri for blob in (old, new) for node in self._nodes_in_part(path, blob)}
-                touched |= Touched(whole | inside)
+                touched |= Touched(whole)
+                for blob in (old, new):
+                    with suppress(KgdError):
+                        touched |= Touched(frozenset(bulk.split(self.read(blob), at=path).nodes if blob else ()))
                 continue
             readable.append((path, old, new))
             touched |= Touched(whole) if len(sources) > 1 else Touched()
@@ -339,12 +321,6 @@ class _Look:
             frozenset((parent,)),
             lambda uri, name: paths.log_path(uri, name, self.sharded).replace("log/", "bulk/", 1),
         )
-
-    def _nodes_in_part(self, path: str, blob: ObjectId | None) -> tuple[Node, ...]:
-        try:
-            return bulk.decode(self.read(blob), at=path).nodes if blob else ()
-        except KgdError:
-            return ()
 
     def _parent(self, path: str, sharded: frozenset[str], path_for: Callable[[Uri, str], str]) -> frozenset[Uri]:
         """The node of the file's folder, if its URI can be derived from the folder's name and `path_for` maps this URI
