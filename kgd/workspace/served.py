@@ -376,7 +376,7 @@ class Served:
         paths.check_place(node.uri, path, self.workspace, self.sharded)
         if self._invalid:
             self._mark(path)
-        if self.locations.is_in_part(node.uri):
+        if self.locations.part_with(node.uri):
             self.locations.shadow(node.uri, path, blob)
             return ()
         self._serve(node, blob, path)
@@ -415,7 +415,7 @@ class Served:
         uri = self._uri_of(path)
         if uri is None:
             return ()
-        if self.locations.is_in_part(uri):
+        if self.locations.part_with(uri):
             self.locations.shadow(uri, path, None)
             return ()
         self._note_keys(path, None)
@@ -448,7 +448,7 @@ class Served:
 
     def _keep_last_part(self, path: str, refusal: KgdError) -> Sequence[Change]:
         self._mark(path, refusal)
-        good = None if self.locations.knows(path) else self._last_good(path)
+        good = None if self.locations.uris(path) else self._last_good(path)
         return self._serve_part(path, good, parts.decoded(path, good, self._read_part)) if good else ()
 
     def _read_part(self, blob: ObjectId) -> bytes:

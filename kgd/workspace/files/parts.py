@@ -68,8 +68,8 @@ class Difference:
 
     def uris(self) -> list[Uri]:
         """The sorted URIs of nodes that changed; moving to another part is not a change."""
-        both = {*self.old, *self.new}
-        return sorted(uri for uri in both if _id(self.old.get(uri)) != _id(self.new.get(uri)))
+        old, new = ({uri: inside.id for uri, inside in side.items()} for side in (self.old, self.new))
+        return sorted(uri for uri in {*old, *new} if old.get(uri) != new.get(uri))
 
 
 _kept: OrderedDict[tuple[ObjectId, str], DecodedPart] = OrderedDict()
@@ -149,10 +149,6 @@ def _known(path: str, blob: ObjectId) -> DecodedPart | None:
         if known is not None:
             _kept.move_to_end(key)
     return known
-
-
-def _id(inside: NodeInPart | None) -> ObjectId | None:
-    return inside.id if inside else None
 
 
 Changed = tuple[str, Entry | None, Entry | None]
@@ -331,16 +327,10 @@ class PartLocations:
         """The part that the node is served from. O(1)."""
         return self._at.get(uri)
 
-    def is_in_part(self, uri: Uri) -> bool:
-        return uri in self._at
-
     def place(self, uri: Uri) -> At | ObjectId | None:
         """The node's part; otherwise the blob of the separate file that a part replaced; otherwise None."""
         own = self._own.get(uri)
         return self._at.get(uri) or (own[1] if own else None)
-
-    def knows(self, path: str) -> bool:
-        return path in self._parts
 
     def uris(self, path: str) -> Sequence[Uri]:
         """The nodes of a part."""

@@ -339,8 +339,9 @@ class Past:
         for path, old, new, *_ in files:
             if paths.is_memory_path(path):
                 for side, blob in enumerate((old, new)):
-                    if (owner := self.about(path, blob, store)) is not None:
-                        details.setdefault(owner, [None, None])[side] = self._text(path, blob)
+                    if blob and (owner := self.about(path, blob, store)) is not None:
+                        memory = memories.read(self.store.read(blob), path)
+                        details.setdefault(owner, [None, None])[side] = memory.text if memory else None
             elif uri := self._uri(path, new or old, store):
                 found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))
         for uri, (was, now) in details.items():
@@ -356,10 +357,6 @@ class Past:
                 found[uri] = replace(found[uri], detail=(was, now))
         return tuple(found.values())
 
-    def _text(self, path: str, blob: ObjectId | None) -> str | None:
-        memory = memories.read(self.store.read(blob), path) if blob else None
-        return memory.text if memory else None
-
     def _uri(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         if not paths.is_node_path(path):
             return None
@@ -371,13 +368,9 @@ class Past:
         return uri or (node.uri if node else None)
 
 
-def _node(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
-    return documents.decode(store.read(blob), at=path) if blob else None
-
-
 def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
     try:
-        return _node(store, path, blob)
+        return documents.decode(store.read(blob), at=path) if blob else None
     except KgdError:
         return None
 

@@ -236,7 +236,7 @@ class History:
             return None
         commit = bytes.fromhex(entries[before].commit)
         node = self._past.node_at(uri, commit)
-        if not self._served.locations.is_in_part(uri):
+        if not self._served.locations.part_with(uri):
             return node if store.entry(store.tree_of(commit), path) == sent else None
         return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
 

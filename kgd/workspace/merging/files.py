@@ -230,14 +230,14 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
         return MergedFile(None)
     uri = max(parse(str(side.front.get("id"))) for side in sides)
     whole = join(MEMORIES, name)
-    if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == _memory(path, base).prose and base is not None:
+    old = memories.read(base, path) or Memory({}, "", "")
+    if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == old.prose and base is not None:
         return MergedFile(None)  # only mirrored fields were edited, and these are in the node's own file
     if len(sides) == 1 or any(whole in each for each in records):
         return _merge_whole_memory(uri, whole, (base, ours, theirs), records)
     a, b = sides
-    old = _memory(path, base)
     front, clashes = merge_values(_without_tags(old), _without_tags(a), _without_tags(b), (MEMORIES, name), records)
-    if tags := merge_sets(_tags(old), _tags(a), _tags(b)):
+    if tags := merge_sets(old.tags, a.tags, b.tags):
         front["tags"] = sorted(tags)
     front.pop("prose", None)
     field = join(MEMORIES, name, "prose")
@@ -249,7 +249,10 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
         decided = merge_held(was, one, two)
         prose = str(decided.value or "")
         clashes |= {field: decided.conflict} if decided.conflict else {}
-    heads = [side.head for side in (a, b) if canonical_json(_plain_front(side)) == canonical_json(front)]
+    tagged = ({**side.front, "tags": sorted(set(side.tags))} if side.tags else side.front for side in (a, b))
+    heads = [
+        side.head for side, has in zip((a, b), tagged, strict=True) if canonical_json(has) == canonical_json(front)
+    ]
     data = memories.with_head(min(heads), prose) if heads else memories.encode(front, prose)
     return MergedFile(data, (conflict_of(uri, clashes),) if clashes else ())
 
@@ -266,22 +269,6 @@ def _merge_whole_memory(uri: Uri, field: str, versions: tuple[Data, Data, Data],
 
 def _without_tags(memory: Memory) -> dict[str, Json]:
     return {key: value for key, value in memory.front.items() if key != "tags"}
-
-
-def _memory(path: str, data: Data) -> Memory:
-    try:
-        return memories.decode(data, at=path) if data is not None else Memory({}, "", "")
-    except KgdError:
-        return Memory({}, "", "")
-
-
-def _tags(memory: Memory) -> list[str]:
-    tags = memory.front.get("tags")
-    return [str(tag) for tag in tags] if isinstance(tags, list) else []
-
-
-def _plain_front(memory: Memory) -> dict[str, Json]:
-    return dict(memory.front) | ({"tags": sorted(set(_tags(memory)))} if _tags(memory) else {})
 
 
 def _text(data: Data) -> str | None:
