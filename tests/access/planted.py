@@ -88,7 +88,7 @@ BUGS = {
     ),
     "base": Bug(
         "a submission overwrites changes since its base",
-        "kgd/workspace/proposals/submission.py",
+        "kgd/workspace/proposals/deciding.py",
         "    if merged.conflicts:\n",
         "    if False:\n",
         (f"{ACCESS}test_submissions.py::test_a_submission_in_conflict_waits_and_names_the_node",),

@@ -9,8 +9,8 @@ import pytest
 from kgd.errors import Forbidden, Invalid, Limit, Refused, Stale
 from kgd.model.access import Policy, Principal, Verb
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Move, Relate, Revert
-from kgd.workspace.proposals import deciding, proposals, submission
-from kgd.workspace.proposals.submission import Submission, Submitter
+from kgd.workspace.proposals import deciding, proposals
+from kgd.workspace.proposals.deciding import Submission, Submitter
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit, authorize_all
 from tests.access.conftest import holder
@@ -29,7 +29,7 @@ def submitter(who: Principal, most: int | None = None) -> Submitter:
 
 def submit(ws: Workspace, who: Principal, *edits: Edit, base: str = "", request: str = "") -> Submission:
     changes = ChangeSet(edits, BILLING, "learned", request, operation="submit", origin="token tok00001")
-    return submission.submit(ws, changes, submitter(who), base=base)
+    return deciding.submit(ws, changes, submitter(who), base=base)
 
 
 def put(ws: Workspace, *edits: Edit) -> str:
@@ -195,9 +195,9 @@ def test_a_secret_is_neither_merged_nor_kept(ws: Workspace, who: Principal) -> N
 
 def test_only_so_many_may_wait(ws: Workspace) -> None:
     changes = ChangeSet((upsert("infra/a"),), BILLING)
-    submission.submit(ws, changes, submitter(PROPOSER, most=1))
+    deciding.submit(ws, changes, submitter(PROPOSER, most=1))
     with pytest.raises(Limit, match="1 proposals"):
-        submission.submit(ws, ChangeSet((upsert("infra/b"),), BILLING), submitter(PROPOSER, most=1))
+        deciding.submit(ws, ChangeSet((upsert("infra/b"),), BILLING), submitter(PROPOSER, most=1))
 
 
 def test_a_submission_without_changes_is_reported_as_unchanged(ws: Workspace) -> None:

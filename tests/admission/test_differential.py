@@ -17,8 +17,8 @@ from kgd.model.fields import plain, plain_relation
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.files.memory_files import Read, detail_of, read_blob
-from kgd.workspace.proposals import submission
-from kgd.workspace.proposals.submission import Submitter
+from kgd.workspace.proposals import deciding
+from kgd.workspace.proposals.deciding import Submitter
 from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import merged_data
@@ -183,7 +183,7 @@ def carry_out(chance: random.Random, ways: Ways, one: Together) -> str:
     if way == "put":
         ws.submit(change(*one.edits(ws)))
     elif way == "submit":
-        submission.submit(ws, change(*one.edits(ws)), Submitter("ann"), base=ws.tip)
+        deciding.submit(ws, change(*one.edits(ws)), Submitter("ann"), base=ws.tip)
     elif way == "sync":
         ws.run(adoption.merge(ws, ways.commit(one)), alone=True)
     else:

@@ -20,8 +20,8 @@ from kgd.model.node import FIELDS, Json, Node, Relation, default_type
 from kgd.model.uri import Uri
 from kgd.tools.exchange.imports import reconcile
 from kgd.workspace.files.memory_files import read_blob
-from kgd.workspace.proposals import proposals, submission
-from kgd.workspace.proposals.submission import Submitter
+from kgd.workspace.proposals import deciding, proposals
+from kgd.workspace.proposals.deciding import Submitter
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.hand_edits import HandEdit, HandEdits
 from kgd.workspace.publishing.work_tree import WorkTree, is_owned
@@ -118,7 +118,7 @@ class Ways:
     def submit(self, one: Kind) -> KgdError | None:
         who = Submitter("ann", write=_stop)
         tip = self.ws.tip
-        return _refusal(lambda: submission.submit(self.ws, change(*one.edits(self.ws)), who, base=tip))
+        return _refusal(lambda: deciding.submit(self.ws, change(*one.edits(self.ws)), who, base=tip))
 
     def import_(self, one: Kind) -> KgdError | None:
         """As an import of new nodes. Any other change is put, since an import may keep some fields and removes none."""

@@ -63,7 +63,7 @@ BUGS = {
     ),
     "17-merged-over-a-base": Bug(
         "a submission merged over a base returns the version on the base",
-        "kgd/workspace/proposals/submission.py",
+        "kgd/workspace/proposals/deciding.py",
         "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
         "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
         ("tests/access/test_submissions.py::test_changes_since_the_base_are_kept",),

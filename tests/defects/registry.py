@@ -72,7 +72,7 @@ BUGS = {
     ),
     "12-merged-into-an-older-state": Bug(
         "a new node is merged into an existing node",
-        "kgd/workspace/proposals/submission.py",
+        "kgd/workspace/proposals/deciding.py",
         "None if _exists_already(workspace, changes) else ",
         "",
         ("tests/surfaces/test_submitting.py::test_a_new_node_is_never_merged_into_an_existing_one",),

@@ -38,8 +38,8 @@ from kgd.tools.session import Session
 from kgd.tools.write.changes import ChangesAsInPut, edits
 from kgd.tools.write.put import Similar, Written
 from kgd.workspace.answers import Outcome
+from kgd.workspace.proposals.deciding import expecting
 from kgd.workspace.proposals.proposals import Proposal, holder_name, keep
-from kgd.workspace.proposals.submission import expecting
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.transaction import Transaction
 

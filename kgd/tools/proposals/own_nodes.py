@@ -27,7 +27,7 @@ from kgd.model.fields import join
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
 from kgd.sync.hubs import WRITE_DEADLINE, HubClient
-from kgd.workspace.proposals.submission import VERSIONS_LOOKED_AT
+from kgd.workspace.proposals.deciding import VERSIONS_LOOKED_AT
 from kgd.workspace.workspace import Workspace
 
 MOST_NODES = 1_000

@@ -32,8 +32,8 @@ from kgd.tools.proposals.seen import unanswered
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits, naming_similar
 from kgd.tools.write.put import answer_of
-from kgd.workspace.proposals import proposals, submission
-from kgd.workspace.proposals.submission import Submission, Submitter, expecting
+from kgd.workspace.proposals import deciding, proposals
+from kgd.workspace.proposals.deciding import Submission, Submitter, expecting
 from kgd.workspace.workspace import Workspace
 
 
@@ -154,7 +154,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
 
     Raises:
         Unauthorized, Forbidden: The caller may not propose some of the changes. Nothing was written.
-        KgdError: As `submission.submit`.
+        KgdError: As `deciding.submit`.
     """
     # Checked first, so that no later refusal reveals nodes outside the caller's scopes.
     session.allow(workspace, Verb.PROPOSE, changes.named)
@@ -166,12 +166,12 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
         session.permit(workspace, Verb.PROPOSE),
         _most(session),
     )
-    found = submission.submit(workspace, changes, who, base=base)
+    found = deciding.submit(workspace, changes, who, base=base)
     return replace(found, outcome=session.seen(workspace, found.outcome))
 
 
 def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> SubmitResult:
-    """The answer of a submission, with the outcome of each change."""
+    """The answer of a deciding, with the outcome of each change."""
     outcome, waits = found.outcome, found.proposal
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
     conflicts = set(found.conflicts)
@@ -403,7 +403,7 @@ def _addressed(text: str, workspace: str) -> Uri:
 
 
 def _plan(workspace: str, planned: Sequence[Planned], look: str) -> PlanResult:
-    """The plan of a submission, which is merged, proposed or refused as a whole."""
+    """The plan of a deciding, which is merged, proposed or refused as a whole."""
     every = {one["outcome"] for one in planned}
     order: tuple[Would, ...] = ("refused", "proposed", "merged")
     outcome: Would = next((one for one in order if one in every), "unchanged")
