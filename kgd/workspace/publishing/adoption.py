@@ -93,13 +93,26 @@ def commit_edits(host: Host, edits: Sequence[HandEdit], author: Author, now: int
         if not changed:
             return Staged(taken)
         settled = [path for path, blob in changed.items() if blob is None and path.startswith("conflicts/")]
-        subject = f"edit {_some(sorted(uris) or sorted(changed))} by hand"
-        message = message_of(ChangeSet((), author, subject, operation="hand-edit"), uris, settled)
-        by = signature(author, now)
-        commit = staging.commit(staging.write_tree(), [tip], by, message)
-        return Staged(taken, commit, changed, by)
+        changes = ChangeSet((), author, f"edit {_some(sorted(uris) or sorted(changed))} by hand", operation="hand-edit")
+        return _committed(taken, staging, tip, now, changes, changed, uris, settled)
 
     return job
+
+
+def _committed(
+    answer: object,
+    staging: Staging,
+    tip: ObjectId,
+    now: int,
+    changes: ChangeSet,
+    changed: dict[str, ObjectId | None],
+    uris: Collection[Uri],
+    settled: Collection[str] = (),
+) -> Staged[object]:
+    """Stage one commit on the tip with the files that were written."""
+    by = signature(changes.author, now)
+    commit = staging.commit(staging.write_tree(), [tip], by, message_of(changes, uris, settled))
+    return Staged(answer, commit, changed, by)
 
 
 def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
@@ -236,11 +249,8 @@ def restore_skipped(
         files = {path: data for path, data in files.items() if staging.read(path) != data}
         if not files:
             return Staged(taken)
-        changed = staging.write(files)
-        by = Signature(*KGD, now)
-        message = message_of(ChangeSet((), Author(*KGD), f"keep both edits of {path}", operation="merge"), uris)
-        commit = staging.commit(staging.write_tree(), [tip], by, message)
-        return Staged(taken, commit, changed, by)
+        changes = ChangeSet((), Author(*KGD), f"keep both edits of {path}", operation="merge")
+        return _committed(taken, staging, tip, now, changes, staging.write(files), uris)
 
     return job
 
@@ -334,10 +344,9 @@ def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Jo
         uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(staging.write(files)))
         if not changed:
             return Staged(None)
-        by = Signature(*KGD, now)
         subject = f"bring {_some(sorted(uris) or sorted(changed))} and its file in step"
-        message = message_of(ChangeSet((), Author(*KGD), subject, operation="hand-edit"), uris)
-        return Staged(None, staging.commit(staging.write_tree(), [tip], by, message), changed, by)
+        changes = ChangeSet((), Author(*KGD), subject, operation="hand-edit")
+        return _committed(None, staging, tip, now, changes, changed, uris)
 
     return job
 
