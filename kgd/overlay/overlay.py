@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -168,18 +169,15 @@ class Overlay:
         Lists the tree and reads the files whose stamps changed. One scan at a time; a second caller waits. When `stop`
         is set, the served state stays unchanged, but files that were already read are not read again.
         """
-        with self._scanning:
-            delta = self._scan(progress, stop or threading.Event())
-            if delta.complete:
-                self._save()
-        if delta:
-            self.on_change(delta)
+        delta = self.rescan(progress, stop)
+        if delta.complete:
+            self.save()
         return delta
 
-    def rescan(self) -> Delta:
+    def rescan(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Delta:
         """A `scan` that does not write the cache, for hints that files changed; `save` writes it at the end."""
         with self._scanning:
-            delta = self._scan(None, threading.Event())
+            delta = self._scan(progress, stop or threading.Event())
         if delta:
             self.on_change(delta)
         return delta
@@ -216,13 +214,15 @@ class Overlay:
     def save(self) -> None:
         """Write the facts to the cache if they changed."""
         with self._scanning:
-            self._save()
+            if self._cache is not None and self._known is not None and self._known is not self._kept:
+                save_facts(self._cache, self._known)
+                self._kept = self._known
 
     def report(self) -> Report:
         """Counts of the served state. The first call per state is O(files), from memory."""
         tree, rules = self._tree, self._rules or Rules(repository=False)
         if self._counted is None or self._counted[0] is not tree:
-            self._counted = tree, Counter(file.content for file in tree.files()), tree.directory_count()
+            self._counted = tree, Counter(file.content for file in tree.files()), sum(1 for _ in tree.directories())
         _, kinds, directories = self._counted
         skipped = dict(self._skipped)
         return Report(
@@ -312,11 +312,6 @@ class Overlay:
         self._tree = Tree(self.workspace, root, self._name)
         return delta
 
-    def _save(self) -> None:
-        if self._cache is not None and self._known is not None and self._known is not self._kept:
-            save_facts(self._cache, self._known)
-            self._kept = self._known
-
 
 BATCH = 500
 """Number of nodes in one commit: few enough to be readable in the history, and enough to be fast."""
@@ -333,19 +328,11 @@ def store_changes(overlay: Overlay, *, batch: int = BATCH) -> Iterator[tuple[Ups
     If they are applied again to the same tree, nothing changes. A directory with more members than fit in its file
     keeps the first members and counts the others in `data.contains_left_out`.
     """
-    waiting: list[Upsert] = []
-    for edit in _edits(overlay.view):
-        waiting.append(edit)
-        if len(waiting) == batch:
-            yield tuple(waiting)
-            waiting.clear()
-    if waiting:
-        yield tuple(waiting)
-
-
-def _edits(tree: Tree) -> Iterator[Upsert]:
-    if tree.root is not None:
-        yield from _edits_below(tree, from_path("dir", tree.workspace, ""), tree.root)
+    tree = overlay.view
+    root = from_path("dir", tree.workspace, "")
+    edits = iter(_edits_below(tree, root, tree.root) if tree.root is not None else ())
+    while some := tuple(islice(edits, batch)):
+        yield some
 
 
 def _edits_below(tree: Tree, uri: Uri, directory: Directory) -> Iterator[Upsert]:

@@ -138,20 +138,17 @@ class Tree:
         if self.root is not None:
             yield from below(self.workspace, from_path("dir", self.workspace, ""), self.root)
 
-    def files(self) -> Iterator[File]:
-        """All files, in no particular order."""
+    def directories(self) -> Iterator[Directory]:
+        """All directories, in no particular order."""
         todo = [self.root] if self.root else []
         while todo:
             directory = todo.pop()
-            yield from directory.files.values()
+            yield directory
             todo += directory.folders.values()
 
-    def directory_count(self) -> int:
-        count, todo = 0, [self.root] if self.root else []
-        while todo:
-            count += 1
-            todo += todo.pop().folders.values()
-        return count
+    def files(self) -> Iterator[File]:
+        """All files, in no particular order."""
+        return (file for directory in self.directories() for file in directory.files.values())
 
     def find(self, uri: str) -> File | Directory | None:
         """The file or directory of a canonical URI of this tree; None for any other string."""
