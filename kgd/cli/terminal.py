@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from kgd.cli import words
 from kgd.config import color_choice, has_many_colors
-from kgd.model.ages import ago
+from kgd.model.escaping import ago
 
 STYLES = {
     "bold": ("1", "1"),

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from kgd.drawing.scene import in_words
 from kgd.drawing.svg import sample
 from kgd.index.snippets import spans
-from kgd.model import ages
+from kgd.model import escaping
 from kgd.model.change import Author
 from kgd.tools.nodes import OWN_CLIENTS
 from kgd.ui import error_words
@@ -76,7 +76,7 @@ def ago(moment: str | float) -> str:
         then = datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else float(moment)
     except ValueError:
         return shown(str(moment))
-    return ages.ago(datetime.now(UTC).timestamp() - then)
+    return escaping.ago(datetime.now(UTC).timestamp() - then)
 
 
 def day(moment: str) -> str:

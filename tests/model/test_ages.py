@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgd.model.ages import ago
+from kgd.model.escaping import ago
 
 
 @pytest.mark.parametrize(
