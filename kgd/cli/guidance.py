@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgd.cli.terminal import complain
-from kgd.git.revisions import is_revision
+from kgd.git import is_revision
 
 MEANT = {
     "add": "put",

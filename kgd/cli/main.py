@@ -35,7 +35,7 @@ from kgd.cli.progress import shown
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import UNUSABLE, Invalid, KgdError
-from kgd.git.revisions import is_revision
+from kgd.git import is_revision
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgd.config import person_environment
 from kgd.errors import Invalid
-from kgd.git.revisions import is_revision
+from kgd.git import is_revision
 
 Options = dict[str, Any]
 """The given options by name."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, NotFound
-from kgd.git.revisions import is_revision
+from kgd.git import is_revision
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from kgd.codec import documents, memories, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
+from kgd.git import is_revision
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry, changes_of
 from kgd.git.history import log as git_log
@@ -17,7 +18,6 @@ from kgd.git.history import walk as git_walk
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD, NOTES
-from kgd.git.revisions import is_revision
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
