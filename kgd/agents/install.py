@@ -19,7 +19,7 @@ from typing import Any, Literal
 from kgd.agents.entries import State
 from kgd.agents.hosts import Piece
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable
-from kgd.git import state_files
+from kgd.git import files
 from kgd.git.files import replace
 
 LARGEST = 32 << 20
@@ -140,7 +140,7 @@ class Notes:
             entries = {str(place): [str(kind) for kind in kinds] for place, kinds in found["entries"].items()}
             return cls(path, entries, [str(one) for one in found["folders"]])
 
-        return state_files.read(path, parse, read_only=read_only) or cls(path)
+        return files.read_state(path, parse, read_only=read_only) or cls(path)
 
     def write(self) -> None:
         if not self.entries and not self.folders:

@@ -21,7 +21,7 @@ import orjson
 
 from kgd.config import person_environment
 from kgd.errors import Advice, Do, InvariantViolation, KgdError, Limit, NotFound, Unavailable
-from kgd.git import state_files
+from kgd.git import files
 from kgd.git.files import replace as replace_file
 from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
@@ -325,7 +325,7 @@ def _job(one: Mapping[str, Any]) -> Job:
 
 def _load(file: Path) -> tuple[list[Job], dict[str, str]]:
     """The saved jobs and roots; empty if the file is missing or damaged."""
-    return state_files.read(file, _parse) or ([], {})
+    return files.read_state(file, _parse) or ([], {})
 
 
 def _parse(found: Mapping[str, Any]) -> tuple[list[Job], dict[str, str]]:

@@ -14,7 +14,7 @@ import pytest
 from kgd.agents.install import Notes
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.process import holder
-from kgd.git import files, state_files
+from kgd.git import files
 from kgd.git.layout import locate
 from kgd.tools.proposals import own_nodes
 from kgd.tools.session import Session
@@ -110,7 +110,7 @@ def test_a_damaged_state_file_is_reported_once_and_set_aside(tmp_path: Path, cap
     file = tmp_path / "state.json"
     file.write_text("{")
     with caplog.at_level(logging.WARNING, logger="kgd.state"):
-        assert [state_files.read(file, dict), state_files.read(file, dict)] == [None, None]
+        assert [files.read_state(file, dict), files.read_state(file, dict)] == [None, None]
     (record,) = caplog.records
     assert record.__dict__["path"] == f"{file}.damaged"
     assert (tmp_path / "state.json.damaged").read_text() == "{"
@@ -124,12 +124,12 @@ def test_a_state_file_that_was_rewritten_meanwhile_is_not_set_aside(tmp_path: Pa
         files.replace(file, b'{"sound": 1}')
         raise KeyError(document)
 
-    assert state_files.read(file, overtaken) is None
-    assert state_files.read(file, dict) == {"sound": 1}
+    assert files.read_state(file, overtaken) is None
+    assert files.read_state(file, dict) == {"sound": 1}
 
 
 def test_a_folder_at_the_path_of_a_state_file_is_set_aside(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     (file / "inside").mkdir(parents=True)
-    assert state_files.read(file, dict) is None
+    assert files.read_state(file, dict) is None
     assert (tmp_path / "state.json.damaged/inside").is_dir()

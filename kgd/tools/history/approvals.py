@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kgd.git import files, state_files
+from kgd.git import files
 from kgd.model.uri import Uri
 from kgd.tools.history.last_review import reviewer
 from kgd.workspace.workspace import Workspace
@@ -60,7 +60,7 @@ class Approvals:
             self._path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, list[str]]:
-        return state_files.read(self._path, _parse) or {}
+        return files.read_state(self._path, _parse) or {}
 
 
 def _parse(found: Any) -> dict[str, list[str]]:

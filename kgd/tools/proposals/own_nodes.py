@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kgd.errors import Advice, Do, Forbidden, KgdError, Limit, NotFound, Stale, Unauthorized, Unavailable
-from kgd.git import state_files
+from kgd.git import files
 from kgd.git.files import replace as replace_file
 from kgd.git.history import LogEntry
 from kgd.git.objects import Commit, ObjectId
@@ -201,7 +201,7 @@ def _as_it_was(own: Workspace, node: Node, commit: str) -> bool:
 
 def noted(own: Workspace, into: str) -> Submitted:
     """The note of nodes submitted to a workspace; empty if missing or unreadable."""
-    return state_files.read(_note(own, into), _parse) or Submitted()
+    return files.read_state(_note(own, into), _parse) or Submitted()
 
 
 def _parse(values: Any) -> Submitted:

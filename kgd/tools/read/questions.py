@@ -17,7 +17,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, NotFound
-from kgd.git import files, state_files
+from kgd.git import files
 from kgd.model.dates import DAY
 from kgd.retrieval.query import Question
 from kgd.tools import addressing
@@ -136,7 +136,7 @@ class Questions:
     def __init__(self, workspace: Workspace) -> None:
         self._path = workspace.layout.derived_dir / "questions.json"
         self._lock = threading.Lock()
-        self._open = state_files.read(self._path, _parse) or {}
+        self._open = files.read_state(self._path, _parse) or {}
 
     @classmethod
     def of(cls, workspace: Workspace) -> Questions:
