@@ -288,7 +288,7 @@ def read_loose(objects_dir: Path, id: ObjectId, limit: int) -> tuple[str, bytes]
     except zlib.error as error:
         raise ValueError(f"a loose object is broken: {error}") from error
     body = whole[_parse_loose(whole)[2] :]
-    if not inflate.eof or len(body) != size or hashlib.sha1(whole).digest() != id:
+    if not inflate.eof or inflate.unused_data or len(body) != size or hashlib.sha1(whole).digest() != id:
         raise ValueError("the content of a loose object does not match its id")
     return kind, body
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kgd import tracing
 from kgd.codec import documents, paths
 from kgd.errors import Advice, Damaged, Do, Invalid, KgdError, Unavailable
-from kgd.git import integrity, ref_repair
+from kgd.git import integrity
 from kgd.git.history import Change as FileChange
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -597,7 +597,7 @@ class Workspace:
             if stage.state in ("blocked", "degraded")
         ]
         found += self.recovery.notes if self.recovery.damaged else []
-        found += ref_repair.kept_notes(self._store)
+        found += integrity.kept_notes(self._store)
         found += filter(None, (problem() for problem in self._problems))
         return tuple(found)
 
@@ -713,7 +713,7 @@ class Workspace:
 
     def _moved(self, tip: ObjectId, left: ObjectId) -> None:
         """Follow a ref that was moved by hand, and keep the commits that are reachable only from `left`."""
-        ref_repair.keep(self.layout, left, tip)
+        integrity.keep(self.layout, left, tip)
         changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
         self._read_tip = tip

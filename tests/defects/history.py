@@ -91,13 +91,13 @@ BUGS: dict[str, Bug] = {
     "3-head-file-in-use": Bug(
         "a damaged HEAD stops publication until a restart, with advice that git refuses",
         "kgd/workspace/publishing/publication.py",
-        "        ref_repair.repair_head_file(self._host.layout)\n",
+        "        integrity.repair_head_file(self._host.layout)\n",
         "",
         (f"{_REFS}test_a_damaged_head_is_written_again_under_an_open_workspace",),
     ),
     "3-lost-others": Bug(
         "only the tip is restored when packed-refs is lost",
-        "kgd/git/ref_repair.py",
+        "kgd/git/integrity.py",
         "for name in (layout.branch, refs.HEAD, *_lost(git_dir)):",
         "for name in (refs.HEAD,):",
         (
@@ -108,14 +108,14 @@ BUGS: dict[str, Bug] = {
     "8-moved-while-open": Bug(
         "commits left behind by a manual move of the tip are dropped",
         "kgd/workspace/workspace.py",
-        "        ref_repair.keep(self.layout, left, tip)\n",
+        "        integrity.keep(self.layout, left, tip)\n",
         "",
         (f"{_REFS}test_a_tip_moved_back_by_hand_loses_no_commit",),
     ),
     "8-moved-while-closed": Bug(
         "commits left behind by a manual move of the tip, made without a daemon, are dropped",
         "kgd/git/integrity.py",
-        "    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
+        "    keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
         "",
         (
             f"{_REFS}test_a_tip_moved_back_while_nothing_ran_loses_no_commit",

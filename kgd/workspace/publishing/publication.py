@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError, reason_of
-from kgd.git import creation, index_file, layout, ref_repair, refs
+from kgd.git import creation, index_file, integrity, layout, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
 from kgd.shared_threads import Task, Threads
@@ -101,7 +101,7 @@ class _Publication:
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
             self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
         if refs.value_of(self._git_dir, self._branch) is None:
-            ref_repair.repair(self._host.layout, {})
+            integrity.repair(self._host.layout, {}, integrity.Report())
 
     def _take_over(self, branch: ObjectId) -> None:
         """Merge a branch that another process moved."""
@@ -405,7 +405,7 @@ class Publication(_Publication):
             raise Blocked(
                 "HEAD or refs is missing: either the repository is being deleted, or kgd repairs it in a moment"
             )
-        ref_repair.repair_head_file(self._host.layout)
+        integrity.repair_head_file(self._host.layout)
         self._follow_refs()
 
     def _notice(self, found: Signature) -> None:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from kgd.errors import MALFORMED, Damaged, KgdError, Limit
-from kgd.git import state_files
+from kgd.git import files
 from kgd.git.files import replace, sync_folder, write_new
 from kgd.git.objects import Object, ObjectId, object_id
 from kgd.git.refs import HEAD
@@ -506,7 +506,7 @@ class Unpublished:
 def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Content]]:
     """The saved bases and edits, without unreadable entries."""
     bases, contents = dict[str, ObjectId | None](), dict[str, _Content]()
-    found, taken, at = state_files.read(memory, _parse) or ([], [], None)
+    found, taken, at = files.read_state(memory, _parse) or ([], [], None)
     try:
         tip = store.ref(HEAD)
         if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
