@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pygit2
 
 from kgd.errors import KgdError, Unavailable
-from kgd.git import index_file, program
+from kgd.git import program
 from kgd.git.objects import ObjectId, raw, text
 from kgd.git.store import FileEntry
 

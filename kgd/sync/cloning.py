@@ -19,7 +19,7 @@ from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.config.entries import Entry
 from kgd.errors import KgdError, Refused, Unavailable
 from kgd.git import creation, refs, remote_settings
-from kgd.git.adopt import WHERE
+from kgd.git.creation import WHERE
 from kgd.git.incoming import Incoming
 from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.objects import ObjectId

@@ -8,7 +8,7 @@ import pytest
 
 from kgd.errors import InvariantViolation, NotFound, Refused
 from kgd.git import creation, layout, refs
-from kgd.git.adopt import Adopted, adopt
+from kgd.git.creation import Adopted, adopt
 from kgd.git.layout import Layout
 from kgd.git.objects import FOLDER, make, tree_body
 from tests.git.support import ANN, FIRST_FILES, Pen, fsck, git

@@ -20,7 +20,7 @@ from kgd.daemon.workspace_watch import scanned
 from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git import creation
 from kgd.git import layout as layouts
-from kgd.git.adopt import adopt
+from kgd.git.creation import adopt
 from kgd.git.discovery import find_place
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId

@@ -15,7 +15,7 @@ from kgd.config.credentials import check_reference, drop, is_kept_as, keep
 from kgd.daemon.syncing import Answer
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings
-from kgd.git.adopt import code_remotes
+from kgd.git.creation import code_remotes
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
 from kgd.model.access import Verb
