@@ -342,11 +342,6 @@ def config_variables(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {"GIT_CONFIG_COUNT": str(len(variables) // 2), **variables}
 
 
-def hardened_environment() -> dict[str, str]:
-    """The environment of a git program without any user configuration."""
-    return _environment(path(), None)
-
-
 def path() -> str:
     """The path of the git program.
 
@@ -373,3 +368,77 @@ def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
     with contextlib.suppress(BrokenPipeError, ValueError):
         process.stdin.write(data)
         process.stdin.close()
+
+
+PACK_LIMIT = 128 << 20
+"""Maximum size in bytes of a pack in transit."""
+MEMORY_LIMIT = 2 << 30
+FILE_LIMIT = 1 << 30
+BIG_FILE = 1 << 20
+"""Size in bytes from which git streams a blob, so that a decompression bomb costs no memory."""
+PUSHED_PREFIXES = ("refs/heads", "refs/for")
+
+_SERVER: Sequence[tuple[str, str]] = (
+    ("http.receivepack", "true"),
+    ("http.uploadpack", "true"),
+    ("http.getanyfile", "false"),
+    ("http.uploadarchive", "false"),
+    ("transfer.hideRefs", "refs"),
+    *(("transfer.hideRefs", f"!{prefix}") for prefix in PUSHED_PREFIXES),
+    *(("receive.procReceiveRefs", prefix) for prefix in PUSHED_PREFIXES),
+    ("receive.fsckObjects", "true"),
+    ("receive.maxInputSize", str(PACK_LIMIT)),
+    ("receive.unpackLimit", "1"),  # one pack per push, which is safe from a gc until the refs have moved
+    ("receive.denyDeletes", "true"),
+    ("receive.denyNonFastForwards", "true"),
+    ("receive.autogc", "false"),
+    ("receive.updateServerInfo", "false"),
+    ("receive.advertiseAtomic", "false"),
+    ("receive.advertisePushOptions", "false"),
+    ("uploadpack.allowFilter", "true"),
+    ("core.fsmonitor", "false"),
+    ("core.fsync", "all"),
+    ("core.bigFileThreshold", str(BIG_FILE)),
+    ("core.alternateRefsCommand", "true"),
+    ("pack.threads", "1"),
+    ("pack.windowMemory", str(64 << 20)),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("protocol.version", "2"),
+)
+
+
+def http_backend() -> list[str]:
+    """Git's own server program, for one request to one repository.
+
+    Its children inherit limits of memory and file size.
+
+    Raises:
+        Unavailable: Git is not installed.
+    """
+    bounds = f"ulimit -v {MEMORY_LIMIT >> 10} 2>/dev/null; ulimit -f {FILE_LIMIT >> 9} 2>/dev/null"
+    return ["/bin/sh", "-c", f'{bounds}; exec "$0" http-backend', path()]
+
+
+def http_environment(
+    git_dir: Path, hooks: Path, request: Mapping[str, str], shown: str, hidden: Iterable[str] = ()
+) -> dict[str, str]:
+    """The complete environment of `http_backend`: the repository and the request's CGI variables, and nothing else.
+
+    The program reads no user configuration, runs only kgd's hooks, and hides every internal ref. It never moves a ref
+    itself: all updates go to the proc-receive hook.
+
+    Args:
+        hooks: A folder with kgd's own hooks, used instead of the repository's.
+        shown: An internal ref that clients may fetch, but never push.
+        hidden: Additional refs that this client can neither see nor push to.
+    """
+    settings = [*_SERVER, ("uploadpack.hideRefs", f"!{shown}"), ("core.hooksPath", str(hooks))]
+    settings += [("transfer.hideRefs", name) for name in hidden]
+    return {
+        **_environment(path(), None),
+        **config_variables(settings),
+        "GIT_PROJECT_ROOT": str(git_dir),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        **request,
+    }

@@ -41,10 +41,10 @@ from kgd.daemon.daemon import REACH_SECONDS, Daemon
 from kgd.daemon.request_bodies import PATIENCE, RECOGNISED, Bodies, steadily
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Damaged, Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
-from kgd.git import http_backend, pack, program
+from kgd.git import pack, program
 from kgd.git.incoming import scratch_repository
 from kgd.git.objects import FOLDER, ObjectId
-from kgd.git.refs import list_refs
+from kgd.git.refs import NOTES, list_refs
 from kgd.git.store import ObjectStore
 from kgd.hub import hook
 from kgd.hub.authentication import Gate
@@ -60,7 +60,7 @@ DEADLINE = 600.0
 RESULT = "application/x-git-receive-pack-result"
 HEADER_LIMIT = 64 << 10
 CHUNK = 64 << 10
-BODY_LIMIT = http_backend.PACK_LIMIT + (1 << 20)
+BODY_LIMIT = program.PACK_LIMIT + (1 << 20)
 PROGRAMS = 16
 """Number of git programs at a time; further requests wait."""
 SHARE = 4
@@ -241,14 +241,14 @@ class SmartHttp:
         if request.method == "GET" and _is_narrow(record, workspace.id):
             hidden = await anyio.to_thread.run_sync(others, workspace, record)
         process = await asyncio.create_subprocess_exec(
-            *http_backend.command(),
+            *program.http_backend(),
             stdin=file,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd="/",
             start_new_session=True,
             limit=HEADER_LIMIT,
-            env=http_backend.environment(workspace.layout.git_dir, self._hooks, variables, hidden),
+            env=program.http_environment(workspace.layout.git_dir, self._hooks, variables, NOTES, hidden),
         )
         self._running.add(process)
         complaints = asyncio.create_task(_drain(process))
@@ -274,7 +274,7 @@ class SmartHttp:
             size += len(part)
             now = time.monotonic()
             if size > BODY_LIMIT:
-                raise Limit(f"a push has at most {http_backend.PACK_LIMIT >> 20} MiB")
+                raise Limit(f"a push has at most {program.PACK_LIMIT >> 20} MiB")
             if now - looked > LOOK_SECONDS:
                 await anyio.to_thread.run_sync(self._gate.still_live, record)
                 looked = now
@@ -561,9 +561,7 @@ def _unpacked(body: IO[bytes], scratch: Path) -> frozenset[ObjectId]:
         shutil.copyfileobj(body, file)
         if not file.tell():
             return frozenset()
-    bounds = program.Bounds(
-        SECONDS, SECONDS, memory_bytes=http_backend.MEMORY_LIMIT, file_bytes=http_backend.FILE_LIMIT
-    )
+    bounds = program.Bounds(SECONDS, SECONDS, memory_bytes=program.MEMORY_LIMIT, file_bytes=program.FILE_LIMIT)
     try:
         program.run(scratch, ["index-pack", str(stem.with_suffix(".pack"))], bounds=bounds)
     except program.GitFailed:

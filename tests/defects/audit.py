@@ -106,8 +106,8 @@ BUGS = {
     ),
     "25-record-cannot-be-fetched": Bug(
         "the record of pushes is hidden from a fetch",
-        "kgd/git/http_backend.py",
-        '    ("uploadpack.hideRefs", f"!{NOTES}"),',
+        "kgd/git/program.py",
+        '("uploadpack.hideRefs", f"!{shown}"), ',
         "",
         (f"{_AUTHORS}::test_clones_fetch_the_record_and_no_token_pushes_to_it",),
     ),
