@@ -27,7 +27,7 @@ from kgd.git.rewriting import refuse_forgotten
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
-from kgd.signatures import allowed_signers
+from kgd.signatures import SIGNERS_PATH
 from kgd.workspace.files.memory_files import Home
 from kgd.workspace.history.pushers import SignedHistory
 from kgd.workspace.merging.histories import merged_tree, new_twins
@@ -230,7 +230,7 @@ def _check_signatures(pushed: Pushed, known: Iterable[ObjectId], branch: ObjectI
     if history.requires(tip) and not history.signers(tip).lines:
         raise Invalid(
             "signatures would be required, and no key would be allowed: every later push would be refused",
-            at=allowed_signers.PATH,
+            at=SIGNERS_PATH,
             next="Add the keys of all writers to that file first.",
         )
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from kgd.errors import Invalid, Unavailable
-from kgd.signatures.wire import GIT, HASHES, Fields, SshSignature, mpint, parse, public_key, public_text, string
+from kgd.signatures import GIT, HASHES, Fields, SshSignature, mpint, parse, public_key, public_text, string
 
 AGENT_SECONDS = 10
 LARGEST_FILE = 64 << 10

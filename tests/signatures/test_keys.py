@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.signatures import allowed_signers, keys
-from kgd.signatures.wire import public_key, public_text
+from kgd.signatures import keys, parse_signers, public_key, public_text
 from tests.ssh_keys import allow, new_key, public
 
 pytestmark = [pytest.mark.needs("ssh-keygen"), pytest.mark.requirement("N8")]
@@ -101,13 +100,13 @@ def test_a_line_allows_a_key_for_its_use_and_time(tmp_path: Path) -> None:
         ('valid-after="20260101Z",valid-before="20270101Z"', 1_767_225_600, True),
         ('valid-before="202601010000Z"', 1_767_225_600, False),
     ):
-        found = allowed_signers.parse(allow(path, options=options).encode())
+        found = parse_signers(allow(path, options=options).encode())
         assert found.problems == ()
         assert (found.find(key, when) == "ann@example.org") is is_allowed, options
 
 
 def test_a_line_that_cannot_be_read_allows_nothing_and_is_reported(tmp_path: Path) -> None:
     text = f"# a comment\n\nann\nbob cert-authority {public(new_key(tmp_path, 'ann'))}\ncarl ssh-ed25519 AAAA\n"
-    found = allowed_signers.parse(text.encode())
+    found = parse_signers(text.encode())
     assert found.lines == ()
     assert [problem.partition(": ")[0] for problem in found.problems] == [f"allowed_signers:{n}" for n in (3, 4, 5)]

@@ -29,8 +29,7 @@ from kgd.git.layout import Layout, signing_key
 from kgd.git.objects import ObjectId, Signature, commit_body, signed_parts, trailers, with_signature
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
-from kgd.signatures import allowed_signers
-from kgd.signatures.wire import fingerprint
+from kgd.signatures import SIGNERS_PATH, fingerprint, parse_signers
 
 if TYPE_CHECKING:
     from kgd.signatures.keys import SigningKey
@@ -160,7 +159,7 @@ class CommitSigning:
             Forbidden: The settings require signatures, and there is no key or the key is not allowed.
         """
         key = self._key()
-        now = (staging.blob_at(SETTINGS), staging.blob_at(allowed_signers.PATH), key and key.public)
+        now = (staging.blob_at(SETTINGS), staging.blob_at(SIGNERS_PATH), key and key.public)
         if now != self._checked:
             _check(staging, now[1], key)
             self._checked = now
@@ -192,11 +191,11 @@ def _check(staging: Staging, signers: ObjectId | None, key: SigningKey | None) -
             at=SETTINGS,
             next="Set signing_key in the registry's settings to `git` or to the path of an SSH key (docs/signing.md).",
         )
-    listed = allowed_signers.parse(staging.object(signers) if signers else b"")
+    listed = parse_signers(staging.object(signers) if signers else b"")
     if not any(one.key == key.public for one in listed.lines):
         raise Forbidden(
             f"this workspace requires signed commits, and the key {fingerprint(key.public)} is not an allowed signer",
-            at=allowed_signers.PATH,
+            at=SIGNERS_PATH,
             next="Ask a maintainer to add the key to that file.",
         )
 
