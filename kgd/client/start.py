@@ -10,7 +10,7 @@ import os
 import time
 
 from kgd import __version__
-from kgd.config import program
+from kgd.config import is_older_version, is_program_replaced, program_stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _greet(sock: socket.socket, greeting: bytes) -> tuple[str, bool]:
     except OSError:
         return "", False
     sock.settimeout(None)
-    stamp = program.stamp()
+    stamp = program_stamp()
     if line.startswith(b'{"kgd":"%s"' % __version__.encode()) and b'"program":"%s"' % _escaped(stamp).encode() in line:
         return __version__, True
     import json
@@ -202,8 +202,8 @@ def _greet(sock: socket.socket, greeting: bytes) -> tuple[str, bool]:
     if "error" in found:
         raise Refused(found["error"])
     version = str(found.get("kgd", "0"))
-    was_replaced = version == __version__ and program.is_replaced(str(found.get("program", stamp)), stamp)
-    return version, not (was_replaced or program.is_older(version, __version__))
+    was_replaced = version == __version__ and is_program_replaced(str(found.get("program", stamp)), stamp)
+    return version, not (was_replaced or is_older_version(version, __version__))
 
 
 def _start(home: Home, deadline: float) -> None:

@@ -236,3 +236,43 @@ def pushing_as() -> str:
 def git_variables() -> dict[str, str]:
     """The variables that git sets for its child programs: repository, index and objects."""
     return {name: value for name, value in os.environ.items() if name.startswith(("GIT_", "GITHEAD_"))}
+
+
+def program_stamp() -> str:
+    """The folder of the installed package and the identity of its first file, which every installation writes anew.
+
+    Empty if the package is gone. An edit of an editable installation does not change it. Costs one `stat`.
+    """
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        found = os.stat(os.path.join(folder, "__init__.py"))
+    except OSError:
+        return ""
+    return f"{folder} {found.st_ino} {found.st_mtime_ns}".encode("utf-8", "replace").decode()
+
+
+def is_program_replaced(then: str, now: str) -> bool:
+    """Whether another installation has replaced the one with the stamp `then`. Installations in two folders never
+    replace each other."""
+    return then != now and bool(now) and then.rsplit(" ", 2)[0] == now.rsplit(" ", 2)[0]
+
+
+def is_older_version(version: str, than: str) -> bool:
+    """Whether a version is older than another; ``0.2.0.dev1``, ``0.2.0rc1`` and ``0.2.0`` are in ascending order."""
+    return version != than and _order(version) < _order(than)
+
+
+def _order(version: str) -> tuple[tuple[int, ...], int, int, int]:
+    """The numbers of the release; phase and number of a pre-release or post-release; and the number of a dev release
+    of that phase."""
+    import re
+
+    found = re.match(_VERSION, version.lower())
+    release, phase, number, dev = found.groups() if found else ("0", "", "", None)
+    numbers = tuple(map(int, re.sub(r"(\.0+)+$", "", release).split(".")))
+    phase = phase or ("dev" if dev is not None else "")
+    return numbers, _PHASES[phase], int(number or 0), 1 << 60 if dev is None else int(dev or 0)
+
+
+_PHASES = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": -1, "": 0, "post": 1}
+_VERSION = r"(\d+(?:\.\d+)*)(?:[-_.]?(a|alpha|b|beta|c|rc|post)[-_.]?(\d*))?(?:[-_.]?dev[-_.]?(\d*))?"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgd import __version__
-from kgd.config import Home, person_environment, program
+from kgd.config import Home, is_program_replaced, person_environment, program_stamp
 from kgd.config.credentials import secret
 from kgd.config.entries import AT_START, Entry
 from kgd.config.registry import RegistryFile
@@ -100,7 +100,7 @@ class Daemon:
         shared: SharedState | None = None,
     ) -> None:
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
-        self._program = program.stamp()
+        self._program = program_stamp()
         self.registry = RegistryFile(home)
         self._settings = self.registry.current().settings
         self.contexts = ContextStore(secrets.token_bytes, capacity=self._settings.context_size)
@@ -360,7 +360,7 @@ class Daemon:
         found = [f"registry: {problem}"] if (problem := self.registry.problem) else []
         found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
         found += [f"registry entry {problem}" for problem in self.places.problems()]
-        if program.is_replaced(self._program, program.stamp()):
+        if is_program_replaced(self._program, program_stamp()):
             found += [
                 f"program: kgd was reinstalled, and this daemon still runs the previous installation ({self.version})"
             ]

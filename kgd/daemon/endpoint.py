@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from kgd.config import program
+from kgd.config import program_stamp
 from kgd.daemon import process
 from kgd.daemon.calls import Call, Dispatch, LineReader, LineWriter, Outstanding, Peer, answer
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable, of_defect
@@ -69,7 +69,7 @@ class Endpoint:
         check: Callable[[Peer], None] = lambda peer: None,
     ) -> None:
         self._path, self.version, self.check = path, version, check
-        self.program = program.stamp()
+        self.program = program_stamp()
         self.dispatch, self.serve_mcp = dispatch, serve_mcp
         self.workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="kgd-call")
         self.asked_to_leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import kgd
-from kgd.config import Home, program
+import kgd.config
+from kgd.config import Home
 
 kgd.__version__ = os.environ.get("REHEARSAL_VERSION") or kgd.__version__
 
 if replaced := os.environ.get("REHEARSAL_STAMP"):
-    program.stamp = partial(str, replaced)
+    kgd.config.program_stamp = partial(str, replaced)
 
 
 class RehearsalHome(Home):

@@ -19,7 +19,7 @@ import pytest
 import kgd
 from kgd.client import start
 from kgd.client.connection import Connection
-from kgd.config import Home, program
+from kgd.config import Home, is_older_version, program_stamp
 from kgd.daemon.process import HomeLock, holder
 from kgd.errors import Forbidden, Unavailable
 from tests.daemon.rehearsal import RehearsalHome
@@ -189,7 +189,7 @@ def start_another(home: RehearsalHome, monkeypatch: pytest.MonkeyPatch, **enviro
 
 
 @pytest.mark.requirement("B1")
-@pytest.mark.parametrize("differs", [{"VERSION": "0.0.1"}, {"STAMP": f"{program.stamp().split()[0]} 1 1"}])
+@pytest.mark.parametrize("differs", [{"VERSION": "0.0.1"}, {"STAMP": f"{program_stamp().split()[0]} 1 1"}])
 def test_no_command_ends_an_older_hub(
     home: RehearsalHome, monkeypatch: pytest.MonkeyPatch, differs: dict[str, str]
 ) -> None:
@@ -203,7 +203,7 @@ def test_no_command_ends_an_older_hub(
 def test_a_daemon_of_a_replaced_installation_of_the_same_version_is_replaced(
     home: RehearsalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = start_another(home, monkeypatch, STAMP=f"{program.stamp().split()[0]} 1 1")
+    old = start_another(home, monkeypatch, STAMP=f"{program_stamp().split()[0]} 1 1")
     new = pid_of(home)
     assert new != old
     assert pid_of(home) == new
@@ -232,14 +232,14 @@ def test_a_program_that_is_newer_than_each_new_daemon_reports_that(
     list(pairwise(VERSIONS.split())),
 )
 def test_versions_are_compared_as_python_packages_compare_them(older: str, newer: str) -> None:
-    assert program.is_older(older, newer)
-    assert not program.is_older(newer, older)
+    assert is_older_version(older, newer)
+    assert not is_older_version(newer, older)
 
 
 def test_equal_versions_in_two_spellings_are_not_older() -> None:
-    assert not program.is_older("0.2", "0.2.0")
-    assert not program.is_older("0.2.0", "0.2")
-    assert not program.is_older("0.2.0+local", "0.2.0")
+    assert not is_older_version("0.2", "0.2.0")
+    assert not is_older_version("0.2.0", "0.2")
+    assert not is_older_version("0.2.0+local", "0.2.0")
 
 
 def test_a_connection_follows_a_daemon_that_retires(home: RehearsalHome) -> None:
