@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from kgd.agents.entries import NAME, BlockEntry, Entry, FileEntry, JsonEntry, TomlEntry, hook, server
-from kgd.config.hosts import HostFolders
+from kgd.config import host_folders
 from kgd.errors import Invalid
 
 Scope = Literal["project", "user"]
@@ -50,13 +50,33 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class HostFolders:
+    """Folders of one user. `claude_json` is a file; `code` is the folder of VS Code's settings."""
+
+    home: Path
+    claude: Path
+    claude_json: Path
+    codex: Path
+    code: Path
+
+    @classmethod
+    def find(cls) -> HostFolders:
+        """The folders from the environment."""
+        user, claude, codex, settings = host_folders()
+        home = Path(user)
+        own = Path(claude) if claude else home / ".claude"
+        json = (Path(claude) if claude else home) / ".claude.json"
+        return cls(home, own, json, Path(codex), Path(settings) / "Code" / "User")
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     """The scope of a setup. `root` is the project's folder; `command` starts kgd."""
 
     scope: Scope
     root: Path
-    folders: HostFolders
     command: str
+    folders: HostFolders = field(default_factory=HostFolders.find)
 
 
 def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:

@@ -97,10 +97,9 @@ def agents(given: Given, options: Given) -> int:
     from kgd.agents import hosts, install
     from kgd.cli import printing_running
     from kgd.cli.parameters import program
-    from kgd.config.hosts import host_folders
 
     action, dry_run = given["action"], bool(given.get("dry_run"))
-    where = hosts.Where("user" if given.get("user") else "project", _root(Path.cwd()), host_folders(), program())
+    where = hosts.Where("user" if given.get("user") else "project", _root(Path.cwd()), program())
     if action == "show":
         return _show(printing_running.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]
@@ -142,9 +141,8 @@ def disconnect(*, dry_run: bool) -> list[str]:
 
     from kgd.agents import hosts, install
     from kgd.cli.parameters import program
-    from kgd.config.hosts import host_folders
 
-    where = hosts.Where("user", _root(Path.cwd()), host_folders(), program())
+    where = hosts.Where("user", _root(Path.cwd()), program())
     notes = install.Notes.read(Path(Home.find().state) / install.NOTES, read_only=dry_run)
     done = install.uninstall(hosts.pieces(list(hosts.TITLES), where), notes, dry_run=dry_run)
     return sorted({str(one.path) for one in done if one.did == "removed"})

@@ -222,6 +222,17 @@ def person_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
 
 
+def host_folders() -> tuple[str, str, str, str]:
+    """The user's home, and the folders of the agents' hosts there: of Claude Code (empty for its usual one), of Codex,
+    and of all settings."""
+    env = os.environ
+    user = env.get("HOME") or os.path.expanduser("~")
+    is_mac = sys.platform == "darwin"
+    usual = os.path.join(user, "Library", "Application Support")
+    settings = usual if is_mac else _xdg(env, "XDG_CONFIG_HOME", user, ".config")
+    return user, env.get("CLAUDE_CONFIG_DIR", ""), env.get("CODEX_HOME") or os.path.join(user, ".codex"), settings
+
+
 def git_own_file() -> str | None:
     """The path of the user's git configuration, or None for the default path. An empty path disables the
     configuration."""
