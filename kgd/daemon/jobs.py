@@ -29,7 +29,7 @@ from kgd.model.change import Author, ChangeSet, Edit
 if TYPE_CHECKING:
     from kgd.daemon.ingestion import Report, Request
     from kgd.git.layout import Layout
-    from kgd.postgres.job_board import JobBoard, Reported
+    from kgd.postgres.database import JobBoard, Reported
     from kgd.workspace.workspace import Workspace
 
 FILE = "jobs.json"

@@ -25,8 +25,7 @@ from kgd.graph.edges import EdgeSource
 from kgd.model.access import Policy, Principal, Verb, sight
 from kgd.model.uri import Uri
 from kgd.sync.cloning import Fetching
-from kgd.sync.hub_traversal import patch_from
-from kgd.sync.hubs import DEADLINE, Hub, HubClient
+from kgd.sync.hubs import DEADLINE, Hub, HubClient, patch_from
 from kgd.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -32,9 +32,8 @@ from kgd.git.store import ObjectStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.access import Principal
 from kgd.model.token import AuditEntry, Moved
-from kgd.postgres.database import Database, Wakeups
+from kgd.postgres.database import Database, JobBoard, Wakeups
 from kgd.postgres.hub_state import PostgresBrowserState, PostgresHubState, PostgresProposals, take_over
-from kgd.postgres.job_board import JobBoard
 from kgd.sync.round import Transport
 from kgd.sync.upstream import Connection, UpstreamCommit, UpstreamProposals
 from kgd.workspace.proposals import records

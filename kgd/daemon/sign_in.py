@@ -22,9 +22,8 @@ from kgd.model import token as token_texts
 from kgd.model.access import Grant, Principal, scopes_of, told
 from kgd.model.token import SECRET_BYTES, SIGN_IN_KEY, TokenRecord
 from kgd.oidc.configuration import Configuration, Issuer
-from kgd.oidc.id_token import Account, issuer_of, person, program
+from kgd.oidc.id_token import KEY_BYTES, Account, Sealing, issuer_of, person, program
 from kgd.oidc.provider import PENDING, Granted, Provider, Refused
-from kgd.oidc.sealing import KEY_BYTES, Sealing
 from kgd.workspace.repository import read_settings
 
 BACK = "/ui/signed-in"

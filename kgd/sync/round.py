@@ -28,7 +28,7 @@ from kgd.git.remote_settings import HTTP, HTTPS, Remote, drop
 from kgd.git.rewriting import brought_back
 from kgd.git.store import ObjectStore
 from kgd.sync import vetting
-from kgd.sync.replacing import replacement
+from kgd.sync.cloning import replacement
 from kgd.sync.vetting import vet
 from kgd.workspace.history import pushers
 from kgd.workspace.merging.histories import merge_commits

@@ -18,8 +18,7 @@ from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.graph.cross_workspace import Reason
 from kgd.model.escaping import fenced, fenced_value
 from kgd.model.uri import Uri
-from kgd.sync.hub_traversal import stamp_of
-from kgd.sync.hubs import DEADLINE
+from kgd.sync.hubs import DEADLINE, stamp_of
 from kgd.tools import origins
 from kgd.tools.nodes import DetailAnswer, NodeAnswer
 from kgd.tools.paging import HARD_LIMIT, size_of

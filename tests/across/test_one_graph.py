@@ -16,7 +16,7 @@ from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import traverse
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
-from kgd.sync.hub_traversal import patch_from
+from kgd.sync.hubs import patch_from
 
 IDS = ("home", "near", "far", "further", "outer")
 HUBS = {"far": "one", "further": "one", "outer": "two"}

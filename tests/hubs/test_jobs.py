@@ -10,8 +10,7 @@ import pytest
 from kgd.client.connection import Connection
 from kgd.daemon.jobs import SILENT_SECONDS
 from kgd.errors import NotFound
-from kgd.postgres.database import Database
-from kgd.postgres.job_board import BEAT_SECONDS, JobBoard
+from kgd.postgres.database import BEAT_SECONDS, Database, JobBoard
 from tests.hubs.conftest import Team
 from tests.postgres_server import Server
 from tests.waiting import until

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgd.oidc.sealing import Sealing
+from kgd.oidc.id_token import Sealing
 from tests.hub.conftest import Hub
 from tests.oidc.conftest import GRANTS
 from tests.oidc.servers import OidcServer, Page, Person, form, grant, query
