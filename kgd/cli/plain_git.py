@@ -112,9 +112,9 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
 def _receive(cwd: Path, variables: dict[str, str]) -> int:
     """Any failure refuses the push: git accepts it only if the hook succeeds."""
     try:
-        from kgd.hooks import pre_receive
+        from kgd.hooks import push_check
 
-        pre_receive.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
+        push_check.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
     except KgdError as refusal:
         sys.stderr.write(f"kgd: {refusal}\n")
     except Exception as defect:  # noqa: BLE001 the edge of a request: no internals for the pusher

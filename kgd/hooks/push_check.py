@@ -4,13 +4,18 @@ Each check alone can be evaded: a change and its revert cancel out in the net ch
 side's changes looks harmless commit by commit. A merge commit is judged by its difference from kgd's own merge of its
 parents. The sizes of all pushed objects are checked from their headers before any is read. The check writes nothing; on
 an error, the push is refused.
+
+A plain git server runs the check in its hook `pre-receive`, and names the pusher in KGD_PRINCIPAL (docs/git.md).
+Without it, the policy in ``kgd.yaml`` treats every pusher as a person. If the repository also has code, its refs are
+not checked.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,14 +23,17 @@ from pathlib import Path
 from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import REQUIRED, Settings
-from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
+from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused, Unauthorized, Unavailable
 from kgd.git import pack
 from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
-from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
+from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId, parse_id
 from kgd.git.refs import NOTES, PENDING, PROPOSALS, REVOKED
+from kgd.git.remote_settings import proposals_beside
 from kgd.git.rewriting import refuse_forgotten
 from kgd.git.store import ObjectStore
-from kgd.model.access import Principal, Verb
+from kgd.hooks.clone import KEY, guarded, of_command
+from kgd.hooks.install import pin
+from kgd.model.access import Principal, Scope, Verb, principal_from
 from kgd.model.uri import Uri
 from kgd.signatures import SIGNERS_PATH
 from kgd.workspace.files.memory_files import Home
@@ -381,3 +389,62 @@ def _is_commit(store: ObjectStore, id: ObjectId) -> None:
 def _in_time(pushed: Pushed) -> None:
     if time.monotonic() - pushed.began > LIMITS.seconds:
         raise Limit("checking the push takes too long", next="Push it in parts.")
+
+
+_ZERO = "0" * 40
+
+
+def pre_receive(
+    lines: Iterable[str], cwd: Path, variables: Mapping[str, str], claimed: str, now: float
+) -> tuple[Verdict, ...]:
+    """Check a push, given git's lines ``old new ref``; empty if the push does not concern a workspace.
+
+    Raises:
+        KgdError: The push is refused.
+    """
+    updates = [_update(line) for line in lines if line.strip()]
+    clone = of_command(cwd, variables)
+    quarantine = variables.get("GIT_QUARANTINE_PATH")
+    store = ObjectStore(clone.common_dir, clone.top, beside=Path(quarantine) if quarantine else None)
+    holder = _holder(claimed, now)
+    pushed = [(update.ref, update.new) for update in updates]
+    found = guarded(store, clone.common_dir, pushed, lambda name: pin(clone.common_dir, {KEY: name}))
+    if found is None:
+        if holder is not None:
+            raise Forbidden(f"'{holder.name}' may push only to workspaces, and this repository has none")
+        return ()
+    branch, settings = found
+    for update in updates:  # the client's old value is not trusted
+        if update.old != store.ref(update.ref):
+            raise Unavailable("another push came first", at=update.ref, next="Pull, then push again.")
+    principal = holder or _unnamed(settings.workspace)
+    push = Pushed(store, principal, settings, branch, only_ours=holder is not None, proposals=proposals_beside(branch))
+    return check_push(push, updates, Path(quarantine) if quarantine else None)
+
+
+def _update(line: str) -> Update:
+    parts = line.rstrip("\n").split(" ", 2)
+    if len(parts) != 3:
+        raise Invalid("this line from git is not an update")
+    return Update(parts[2], _id(parts[0]), _id(parts[1]))
+
+
+def _id(digits: str) -> ObjectId | None:
+    return None if digits == _ZERO else parse_id(digits)
+
+
+def _holder(claimed: str, now: float) -> Principal | None:
+    if not claimed:
+        return None
+    try:
+        holder = principal_from(json.loads(claimed))
+    except ValueError:
+        raise Invalid("KGD_PRINCIPAL is not JSON", next="See docs/git.md.") from None
+    if holder.has_expired(now):
+        raise Unauthorized("your permission to push has expired", next="Ask the server's administrator to renew it.")
+    return holder
+
+
+def _unnamed(workspace: str) -> Principal:
+    """A pusher that the server authenticated without naming it."""
+    return Principal("", "this pusher", "person", (Scope.of(workspace, list(Verb), ["/**"]),))
