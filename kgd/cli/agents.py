@@ -94,33 +94,33 @@ def agents(given: Given, options: Given) -> int:
     """`kgd agents install|uninstall|status|show`; needs no daemon."""
     from pathlib import Path
 
-    from kgd.agents import hosts, install
+    from kgd.agents import install
     from kgd.cli import printing_running
     from kgd.cli.parameters import program
 
     action, dry_run = given["action"], bool(given.get("dry_run"))
-    where = hosts.Where("user" if given.get("user") else "project", _root(Path.cwd()), program())
+    where = install.Where("user" if given.get("user") else "project", _root(Path.cwd()), program())
     if action == "show":
         return _show(printing_running.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]
     if given.get("user") and given.get("project"):
         raise Invalid("--user and --project cannot be combined", next="Run the command once for each.")
-    chosen = hosts.chosen(names, where)
+    chosen = install.chosen(names, where)
     if not chosen:
-        name_them = f"Name them: `kgd agents {action} --client {','.join(hosts.TITLES)}`"
+        name_them = f"Name them: `kgd agents {action} --client {','.join(install.TITLES)}`"
         if action == "install":
             raise Invalid(NONE_SEEN, next=name_them)
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
         return _show(printing_running.agents, nothing, options)
-    pieces = hosts.pieces(chosen, where, create=bool(given.get("create")))
+    pieces = install.pieces(chosen, where, create=bool(given.get("create")))
     place = Path(Home.find().state) / install.NOTES
     notes = install.Notes.read(place, read_only=dry_run or action == "status")
     if action == "status":
         reports = install.status(pieces, notes)
     else:
         if action == "uninstall":
-            rest = [name for name in hosts.TITLES if name not in chosen]
-            pieces = install.not_shared(pieces, hosts.pieces(rest, where), notes)
+            rest = [name for name in install.TITLES if name not in chosen]
+            pieces = install.not_shared(pieces, install.pieces(rest, where), notes)
         reports = (install.install if action == "install" else install.uninstall)(pieces, notes, dry_run=dry_run)
     answer = _reported(reports, where)
     answer.update({"action": action, **({"dry_run": True} if dry_run else {})})
@@ -139,12 +139,12 @@ def disconnect(*, dry_run: bool) -> list[str]:
     """Remove every entry that kgd wrote into the user's own client settings; returns the files that had one."""
     from pathlib import Path
 
-    from kgd.agents import hosts, install
+    from kgd.agents import install
     from kgd.cli.parameters import program
 
-    where = hosts.Where("user", _root(Path.cwd()), program())
+    where = install.Where("user", _root(Path.cwd()), program())
     notes = install.Notes.read(Path(Home.find().state) / install.NOTES, read_only=dry_run)
-    done = install.uninstall(hosts.pieces(list(hosts.TITLES), where), notes, dry_run=dry_run)
+    done = install.uninstall(install.pieces(list(install.TITLES), where), notes, dry_run=dry_run)
     return sorted({str(one.path) for one in done if one.did == "removed"})
 
 
@@ -180,12 +180,12 @@ def _reported(reports: Any, where: Any) -> Given:
 
 def _shown(where: Any) -> Given:
     """The settings for any other client, ready to paste."""
-    from kgd.agents import entries, hosts
+    from kgd.agents import entries, install
 
     server = entries.server(where.command)
     return {
         "mcpServers": {"mcpServers": {"kgd": server}},
         "servers": {"servers": {"kgd": {"type": "stdio", **server}}},
         "toml": entries.TomlEntry("server", ("mcp_servers", "kgd"), server).shown(),
-        "start hook": hosts.start_command(where.command),
+        "start hook": install.start_command(where.command),
     }

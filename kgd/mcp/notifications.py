@@ -38,7 +38,7 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from kgd.daemon.logs import fields
+from kgd.daemon.process import log_fields
 from kgd.tools.session import Progress
 
 PROGRESS_SECONDS = 0.25
@@ -218,7 +218,7 @@ def _severity(record: logging.LogRecord) -> Any:
 
 
 def _data(record: logging.LogRecord) -> dict[str, str]:
-    return {"message": record.getMessage(), **fields(record)}
+    return {"message": record.getMessage(), **log_fields(record)}
 
 
 def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:

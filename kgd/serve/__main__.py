@@ -125,10 +125,10 @@ def _run(
     from pathlib import Path
 
     from kgd.config.registry import RegistryFile
-    from kgd.daemon import logs, process
+    from kgd.daemon import process
 
     level = logged[0] or RegistryFile(home).current().settings.log_level
-    logs.start(home.log, level, to_stderr=not options.detach, as_json=logged[1] == "json")
+    process.start_log(home.log, level, to_stderr=not options.detach, as_json=logged[1] == "json")
     if options.listen and wants_traces():
         from kgd.serve import telemetry
 

@@ -12,7 +12,7 @@ from typing import get_args, get_origin
 import pytest
 from mcp import Client
 
-from kgd.agents.hosts import BLOCK, skill
+from kgd.agents.install import BLOCK, skill
 from kgd.cli.commands import VERBS
 from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.mcp.server import Surface

@@ -10,8 +10,8 @@ from pathlib import Path
 LINES = 3_000
 CHATTER = """
 import logging, sys
-from kgd.daemon import logs
-logs.start(sys.argv[1], to_stderr=True)
+from kgd.daemon import process
+process.start_log(sys.argv[1], to_stderr=True)
 for number in range(int(sys.argv[2])):
     logging.getLogger("kgd").info("a line of some length that fills the pipe", extra={"number": number})
 print("done", flush=True)

@@ -181,7 +181,7 @@ BUGS: dict[str, Bug] = {
     ),
     "8-stderr-unread": Bug(
         "a log line waits for a reader of standard error",
-        "kgd/daemon/logs.py",
+        "kgd/daemon/process.py",
         "handlers.append(_NonBlockingHandler(sys.stderr.fileno()))",
         "handlers.append(logging.StreamHandler(sys.stderr))",
         ("tests/daemon/test_logs.py::test_a_daemon_whose_standard_error_is_not_read_does_not_wait",),
