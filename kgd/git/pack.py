@@ -6,7 +6,7 @@ without it, a concurrent ``git gc --prune=now`` could remove the pack before a r
 by rename, since git finds a pack only by its index.
 
 Loose objects are read in pure Python: libgit2 1.9.7 loops forever on a truncated one (libgit2#7342). There are few of
-them: a person's commits since the last gc, and objects that could not be written as a pack.
+them: a person's commits since the last gc.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
         Limit: The pack would have more than 2 GiB.
     """
     name, body, idx = build(objects)
+    pack_dir.mkdir(exist_ok=True)
     stem = _unused(pack_dir / f"pack-{name}")
     keep, half = stem.with_suffix(".keep"), stem.with_suffix(".kgd")
     for leftover in (keep, half):
@@ -168,27 +169,6 @@ def count_of(stem: Path) -> int:
     """The number of objects in the pack's index; one short read. Raises as `ids_of`."""
     with open(stem.with_suffix(".idx"), "rb") as file:
         return _count(file)
-
-
-def write_loose(objects_dir: Path, objects: Iterable[Object]) -> None:
-    """Write each object as a separate, flushed file: the fallback if a pack cannot be written. Slow, and unprotected
-    from a gc.
-
-    An existing file is replaced, never trusted: git and libgit2 do not repair an empty or truncated file.
-    """
-    folders = set()
-    for id, kind, body in objects:
-        name = id.hex()
-        folder = objects_dir / name[:2]
-        folder.mkdir(exist_ok=True)
-        half = folder / f"{name[2:]}.kgd"
-        half.unlink(missing_ok=True)
-        write_new(half, zlib.compress(b"%s %d\0%s" % (kind.encode(), len(body), body), 1), mode=0o444)
-        os.replace(half, folder / name[2:])
-        folders.add(folder)
-    for folder in folders:
-        sync_folder(folder)
-    sync_folder(objects_dir)
 
 
 def _count(file: BinaryIO) -> int:

@@ -215,17 +215,15 @@ class Staging:
             OSError, Damaged: The objects or the ref could not be written; read the ref to learn whether it moved.
         """
         store, objects = self._store, self.objects
-        pack: Path | None = None
+        written: Path | None = None
         try:
-            pack = store.write(objects) if objects else None
+            written = store.write(objects) if objects else None
             if agree:
                 agree()
             move_ref(store.git_dir, scratch, ref, old, new, note=note[:200])
-            if objects and pack is None:
-                store.confirm(objects)  # loose objects are not protected from a prune that began before the ref moved
         finally:
             try:
-                store.release(pack)
+                store.release(written)
             except OSError as error:  # the .keep only protects the pack from a gc, and the next startup removes it
                 log.warning("a .keep could not be removed", extra={"reason": str(error)})
 

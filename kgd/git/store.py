@@ -346,27 +346,21 @@ class ObjectStore:
 
     # ---- writing
 
-    def write(self, objects: Sequence[Object]) -> Path | None:
+    def write(self, objects: Sequence[Object]) -> Path:
         """Make objects durable and read them back, before any ref may lead to them.
 
-        Returns the pack to `release` once the ref has moved (or will not move). Returns None if the objects were
-        written loose: then call `confirm` again after the move, because a concurrent prune may remove loose objects.
-        After an exception, do not move a ref to them.
+        Returns the pack to `release` once the ref has moved (or will not move). After an exception, do not move a ref
+        to them.
 
         Raises:
             OSError: The disk is full, read-only or broken.
             Damaged: The objects cannot be read back.
         """
-        stem: Path | None = None
-        try:
-            stem = pack.write(self.pack_dir, objects)
-        except (PermissionError, FileNotFoundError, NotADirectoryError):
-            pack.write_loose(self.objects_dir, objects)
+        stem = pack.write(self.pack_dir, objects)
         try:
             self.confirm(objects)
         except BaseException:
-            if stem:
-                pack.release(stem)
+            pack.release(stem)
             raise
         return stem
 

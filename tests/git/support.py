@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from kgd.git import refs
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId, Signature
+from kgd.git.objects import Object, ObjectId, Signature
 from kgd.git.staging import Staging
 
 FIRST_FILES = {"kgd.yaml": b"workspace: demo\nformat: 1\n", ".gitattributes": b"* -text\nnodes/** merge=kgd\n"}
@@ -37,6 +38,14 @@ def _complaints(git_dir: Path) -> set[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = (done.stdout + done.stderr).splitlines()
     return {line for line in lines if line and not line.startswith(("dangling", "Checking", "notice"))}
+
+
+def write_loose(objects: Path, item: Object) -> Path:
+    """Write a loose object, as git does."""
+    path = objects / item.id.hex()[:2] / item.id.hex()[2:]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(zlib.compress(b"%s %d\0%s" % (item.kind.encode(), len(item.body), item.body), 1))
+    return path
 
 
 class Pen:

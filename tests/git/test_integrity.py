@@ -18,14 +18,11 @@ from kgd.git import integrity, pack, pack_upkeep, refs
 from kgd.git.integrity import Report, recover
 from kgd.git.layout import Layout
 from kgd.git.objects import Object, make
-from tests.git.support import ANN, Pen, fsck, git
+from tests.git.support import ANN, Pen, fsck, git, write_loose
 
 
 def loose(layout: Layout, item: Object) -> Path:
-    pack.write_loose(layout.git_dir / "objects", [item])
-    path = layout.git_dir / "objects" / item.id.hex()[:2] / item.id.hex()[2:]
-    path.chmod(0o644)
-    return path
+    return write_loose(layout.git_dir / "objects", item)
 
 
 def test_a_sound_repository_is_unchanged(pen: Pen) -> None:
@@ -77,7 +74,7 @@ def test_a_broken_loose_object_is_moved_aside_before_libgit2_can_hang_on_it(work
     assert len(list((workspace.derived_dir / "broken").iterdir())) == 1, "kept, never deleted"
     with pytest.raises(Damaged):
         workspace.open().read(item.id)
-    pack.write_loose(workspace.git_dir / "objects", [item])
+    write_loose(workspace.git_dir / "objects", item)
     assert workspace.open().read(item.id) == item.body
     assert recover(workspace) == Report()
 
@@ -133,8 +130,7 @@ def test_objects_beyond_the_budget_are_counted_and_checked_next_time(workspace: 
 
 def test_a_loose_bomb_is_not_inflated_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     item = make("blob", bytes(8 << 20))
-    pack.write_loose(tmp_path, [item])
-    path = tmp_path / item.id.hex()[:2] / item.id.hex()[2:]
+    path = write_loose(tmp_path, item)
     assert integrity.loose_object_is_sound(path)
     monkeypatch.setattr(integrity, "SIZE_LIMIT", 1 << 20)
     assert not integrity.loose_object_is_sound(path)

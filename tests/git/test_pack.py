@@ -9,7 +9,6 @@ from kgd.errors import Damaged, Limit
 from kgd.git import creation, pack, refs
 from kgd.git.layout import Layout
 from kgd.git.objects import Object, make
-from kgd.git.store import ObjectStore
 from tests.git.support import Pen, fsck, git
 
 
@@ -116,30 +115,6 @@ def test_a_flush_too_large_for_the_index_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pack, "_SIZE_LIMIT", 100)
     with pytest.raises(Limit):
         pack.build([make("blob", os.urandom(200))])
-
-
-def test_where_no_pack_can_be_written_objects_are_written_loose(pen: Pen) -> None:
-    folder = pen.store.pack_dir
-    aside = folder.with_name("pack-aside")
-    folder.rename(aside)
-    objects = [make("blob", b"loose"), make("blob", b"")]
-    assert pen.store.write(objects) is None
-    assert pen.store.read(objects[0].id) == b"loose"
-    aside.rename(folder)
-    assert fsck(pen.layout.git_dir) == []
-
-
-@pytest.mark.parametrize("broken", [b"", b"\0" * 40, b"x\x9c"])
-def test_a_broken_loose_object_is_healed_which_git_does_not_do(workspace: Layout, broken: bytes) -> None:
-    item = make("blob", b"content\n")
-    path = workspace.git_dir / "objects" / item.id.hex()[:2] / item.id.hex()[2:]
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(broken)
-    git(workspace.git_dir, "hash-object", "-w", "--stdin", input="content\n", check=False)
-    assert path.read_bytes() == broken, "git takes the name for the object"
-    pack.write_loose(workspace.git_dir / "objects", [item])
-    assert ObjectStore(workspace.git_dir).read(item.id) == item.body
-    assert fsck(workspace.git_dir) == []
 
 
 def test_an_object_that_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
