@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kgd.errors import Forbidden, Invalid, KgdError, Unauthorized, Unavailable
+from kgd.git.files import replace
 
 SERVICE = "kgd"
 """The name of kgd's entries in the platform's keyring."""
@@ -220,17 +221,9 @@ def _run(words: list[str], fed: str, env: Mapping[str, str]) -> bool:
 
 def _into_file(folder: str, name: str, token: str) -> str:
     path = _path(folder, name)
-    fresh = f"{path}.{os.getpid()}.new"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(os.open(fresh, flags, 0o600), "wb") as file:
-            file.write(token.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
+        replace(Path(path), token.encode() + b"\n", mode=0o600)
     except OSError as error:
         raise Unavailable(f"the token cannot be stored: {error.strerror}", at=folder) from error
     return f"file:{path}"

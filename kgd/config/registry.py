@@ -16,10 +16,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from kgd.config import Home
 from kgd.config.entries import Entry, Registry, parse, parse_shared
 from kgd.errors import Invalid, InvariantViolation, KgdError, Unavailable
+from kgd.git import files
 
 
 class _Held(threading.local):
@@ -216,15 +218,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 def _replace(path: str, data: bytes) -> None:
     """Replace a file atomically and durably; if it is a symbolic link, replace its target."""
-    target = os.path.realpath(path)
-    fresh = f"{target}.{os.getpid()}.tmp"
-    with open(
-        os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb"
-    ) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, target)
+    files.replace(Path(os.path.realpath(path)), data, mode=0o600)
 
 
 # ---- text edits of one entry, which keep the user's comments and order

@@ -386,13 +386,8 @@ class Daemon:
 
     def forget(self, workspace: Workspace) -> None:
         """Close a workspace; the next call opens it again."""
-        place = workspace.layout.git_dir
-        with self.open_workspaces.opening(place):  # so that a call waits, and does not find the lock taken
-            taken = self.open_workspaces.take(lambda one: one.workspace.layout.git_dir == place)
-            for one in taken:
-                one.close()
-            if not taken:
-                workspace.close()
+        with self.set_aside(workspace):
+            workspace.close()
 
     @contextmanager
     def set_aside(self, workspace: Workspace) -> Iterator[Layout]:

@@ -75,18 +75,6 @@ class Commit:
     message: str
 
     @property
-    def author_name(self) -> str:
-        return self.author.name
-
-    @property
-    def author_email(self) -> str:
-        return self.author.email
-
-    @property
-    def author_time(self) -> int:
-        return self.author.time
-
-    @property
     def subject(self) -> str:
         return self.message.split("\n", 1)[0]
 

@@ -242,11 +242,8 @@ def repair_ref(
     kept.mkdir(parents=True, exist_ok=True)
     if _loose(git_dir, name) is not None:
         os.replace(git_dir / name, kept / f"{quote(name, safe='')}.{time.time_ns()}")
-    try:
-        packed = _packed(git_dir, name)
-    except Damaged:
-        _mend_packed(git_dir, kept)
-        packed = _packed(git_dir, name)
+    mend_packed_refs(git_dir, scratch_dir)
+    packed = _packed(git_dir, name)
     logged = [line.new for line in reversed(read_log(git_dir, name))]
     for candidate in (*logged, *known_good, *([packed] if packed else [])):
         if usable(candidate):
@@ -259,12 +256,14 @@ def repair_ref(
 def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
     """Remove lines of packed-refs that would make git refuse the whole repository; True if there were any. The old
     file is kept in ``broken/`` of the scratch folder."""
-    content = _loose(git_dir, "packed-refs")
-    if not content or (content.endswith(b"\n") and all(map(_PACKED_LINE, content.split(b"\n")[:-1]))):
+    content = _loose(git_dir, "packed-refs") or b""
+    *lines, rest = content.split(b"\n")
+    if not rest and all(map(_PACKED_LINE, lines)):
         return False
     kept = scratch_dir / "broken"
     kept.mkdir(parents=True, exist_ok=True)
-    _mend_packed(git_dir, kept)
+    write_new(kept / f"packed-refs.{time.time_ns()}", content)
+    replace(git_dir / "packed-refs", b"".join(line + b"\n" for line in lines if _PACKED_LINE(line)))
     return True
 
 
@@ -323,14 +322,6 @@ def _packed_lines(git_dir: Path) -> Iterator[tuple[str, ObjectId]]:
     for line in (content or b"").split(b"\n"):
         if line and line[:1] not in b"#^":
             yield text(line[41:]), _value(line[:40], "packed-refs")
-
-
-def _mend_packed(git_dir: Path, kept: Path) -> None:
-    """Keep only the readable lines; a single bad line makes git refuse the repository."""
-    content = (git_dir / "packed-refs").read_bytes()
-    write_new(kept / f"packed-refs.{time.time_ns()}", content)
-    good = [line + b"\n" for line in content.split(b"\n")[:-1] if _PACKED_LINE(line)]
-    replace(git_dir / "packed-refs", b"".join(good))
 
 
 def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:

@@ -92,7 +92,7 @@ class Operating:
 
     def __init__(self, daemon: Daemon, gate: Gate, readiness: Readiness) -> None:
         self._daemon, self._gate, self.readiness = daemon, gate, readiness
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads = anyio.CapacityLimiter(1)
 
     def routes(self) -> list[Route]:
         return [Route("/live", self.live), Route("/ready", self.ready), Route("/metrics", self.metrics)]
@@ -120,8 +120,6 @@ class Operating:
 
     async def _on_thread(self, function: Callable[[], R]) -> R:
         """Run one probe at a time: while PostgreSQL hangs, probes must not use up the threads of other calls."""
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(1)
         return await anyio.to_thread.run_sync(function, limiter=self._threads)
 
     def _metrics(self, authorization: str) -> str:

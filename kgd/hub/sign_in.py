@@ -46,7 +46,7 @@ class SignInApi:
 
     def __init__(self, sign_ins: SignIns, bodies: Bodies, now: Callable[[], float]) -> None:
         self._sign_ins, self._bodies, self._now = sign_ins, bodies, now
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads = anyio.CapacityLimiter(THREADS)
 
     def routes(self) -> list[Route]:
         return [
@@ -73,8 +73,6 @@ class SignInApi:
         return await self._run(request, self._revoke)
 
     async def _run(self, request: Request, answer: Callable[[Form], dict[str, Any]]) -> Response:
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(THREADS)
         try:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/x-www-form-urlencoded":

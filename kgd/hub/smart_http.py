@@ -91,7 +91,7 @@ class SmartHttp:
         """`folder` is for kgd's git hooks; only this user may write there."""
         self._daemon, self._gate, self._receiving = daemon, gate, receiving
         self._hooks = folder
-        self._programs: anyio.CapacityLimiter | None = None
+        self._programs = anyio.CapacityLimiter(PROGRAMS)
         self._bodies = Bodies(LARGE_BODIES * BODY_LIMIT, SHARE * BODY_LIMIT)
         self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._running: set[asyncio.subprocess.Process] = set()
@@ -131,8 +131,6 @@ class SmartHttp:
         record, workspace = await anyio.to_thread.run_sync(self._admit, request, service)
         line = record.holder.line
         request.scope[RECOGNISED](line)
-        if self._programs is None:
-            self._programs = anyio.CapacityLimiter(PROGRAMS)
         share = self._shares.setdefault(line, anyio.CapacityLimiter(SHARE))
         if share.statistics().tasks_waiting >= WAITING:
             raise TooMuch(f"{WAITING} git requests of this token are waiting", int(PATIENCE))

@@ -69,7 +69,7 @@ class Api:
         self._bodies = bodies or Bodies()
         self._daemon, self._door = daemon, door
         self._described, self._invite = described, invite
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads = anyio.CapacityLimiter(THREADS)
         self._document = b""
         self._trees: dict[str, tuple[object, int]] = {}
 
@@ -101,8 +101,6 @@ class Api:
             if len(request_id) > REQUEST_ID_LIMIT or not request_id.isprintable():
                 request_id = ""
                 raise Invalid(f"a request id is at most {REQUEST_ID_LIMIT} printable characters", at="X-Request-Id")
-            if self._threads is None:
-                self._threads = anyio.CapacityLimiter(THREADS)
             with anyio.fail_after(DEADLINE):
                 caller = await anyio.to_thread.run_sync(
                     self._door.caller, request.headers.get("authorization", ""), limiter=self._threads

@@ -237,7 +237,7 @@ class UpstreamProposals:
         record = store.ref(self._prefix + name)
         while record is not None and len(found) < RECORDS_READ and self._note(name, record):
             commit = store.commit(record)
-            found.append((_body(commit.message), commit.author_time))
+            found.append((_body(commit.message), commit.author.time))
             record = commit.parents[1] if len(commit.parents) > 1 else None
         return [(note, at) for note, at in reversed(found) if note]
 

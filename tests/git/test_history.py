@@ -79,7 +79,7 @@ def newest(store: ObjectStore, tip: ObjectId) -> dict[str, str]:
 
 
 def _order(one: Commit) -> tuple[int, str, ObjectId]:
-    return one.author_time, f"{one.author_name} <{one.author_email}>", one.id
+    return one.author.time, f"{one.author.name} <{one.author.email}>", one.id
 
 
 def facts(row: Version | Versioned) -> tuple[int, str, int, str]:

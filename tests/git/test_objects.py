@@ -69,7 +69,7 @@ def test_git_reads_our_commits_with_any_names_and_message(tmp_path: Path) -> Non
     assert written.stdout.decode().strip() == object_id("commit", body).hex(), written.stderr
     assert git(tmp_path, "fsck", "--strict") == f"dangling commit {object_id('commit', body).hex()}\n"
     commit = parse_commit(object_id("commit", body), body)
-    assert (commit.author_name, commit.author_email, commit.author_time) == ("Ann    Other", "ann@example.org", 0)
+    assert (commit.author.name, commit.author.email, commit.author.time) == ("Ann    Other", "ann@example.org", 0)
     assert commit.message == "one\ufffdtwo\n\n\ufffd\n"
 
 
@@ -110,9 +110,9 @@ def a_commit(author: bytes, encoding: bytes = b"", message: bytes = b"m") -> Com
 )
 def test_names_and_messages_in_any_encoding_become_text(encoding: bytes, name: bytes, read: str) -> None:
     commit = a_commit(name + b" <" + name + b"> 7 +0000", encoding, name)
-    assert (commit.author_name, commit.author_email, commit.message) == (read, read, read)
+    assert (commit.author.name, commit.author.email, commit.message) == (read, read, read)
     assert commit.committer == commit.author
-    str.encode(commit.author_name + commit.message)  # no half of a surrogate pair
+    str.encode(commit.author.name + commit.message)  # no half of a surrogate pair
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_names_and_messages_in_any_encoding_become_text(encoding: bytes, name: b
     ],
 )
 def test_times_are_valid_calendar_times(written: bytes, read: int) -> None:
-    assert a_commit(b"x <x@y> " + written + b" +9999").author_time == read
+    assert a_commit(b"x <x@y> " + written + b" +9999").author.time == read
 
 
 @pytest.mark.parametrize("body", [b"", b"parent " + b"a" * 40 + b"\n\nx", b"tree xyz\n\n", b"tree " + b"g" * 40])

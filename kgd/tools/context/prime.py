@@ -147,7 +147,7 @@ def _none_of_use(count: int) -> str:
 def _holds(workspace: Workspace) -> str:
     told = _counted(count := len(workspace.graph), "node")
     last = workspace.past.commit(workspace.past.commit_id(workspace.tip))
-    return f"{told}; last change {moment(last.author_time)[:10]}." if count else f"{told}."
+    return f"{told}; last change {moment(last.author.time)[:10]}." if count else f"{told}."
 
 
 def _counted(count: int, thing: str) -> str:

@@ -390,7 +390,7 @@ def verify_history(session: Session, params: VerifyHistoryParams) -> VerifyHisto
 
 
 def _commit(found: Verdict) -> SignedCommit:
-    answer: SignedCommit = {"commit": found.commit.id.hex(), "state": found.state, "author": found.commit.author_name}
+    answer: SignedCommit = {"commit": found.commit.id.hex(), "state": found.state, "author": found.commit.author.name}
     if found.by:
         answer["by"] = found.by
     if found.reason:

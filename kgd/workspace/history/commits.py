@@ -205,7 +205,7 @@ class Past:
         )
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
-        author = Author.of(commit.author_name)
+        author = Author.of(commit.author.name)
         subject, _, rest = commit.message.partition("\n")
         pusher, accepted = pushers.in_ledger(self.store, ledger, commit.id), noted.get(ACCEPTED_BY, "")
         if accepted and not self.was_made_by_kgd(commit.id):
@@ -216,9 +216,9 @@ class Past:
             subject=subject,
             body=_without_trailers(rest),
             author=author.name,
-            email=commit.author_email,
+            email=commit.author.email,
             client=author.client,
-            at=commit.author_time,
+            at=commit.author.time,
             operation=noted.get("Kgd-Op", "commit"),
             nodes=tuple(uris[:limit]),
             more_nodes=max(0, len(uris) - limit),

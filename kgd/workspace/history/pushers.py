@@ -154,7 +154,7 @@ def take(layout: Layout, store: ObjectStore, theirs: ObjectId, sign: Sign | None
         for path, _, new in store.diff(store.tree_of(ours) if ours else None, store.tree_of(theirs))
         if new is not None and _PATH(path)
     }
-    _add(layout, store, notes, store.commit(theirs).author_time, "from a remote", sign, theirs)
+    _add(layout, store, notes, store.commit(theirs).author.time, "from a remote", sign, theirs)
 
 
 def replaced(

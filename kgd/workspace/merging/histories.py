@@ -199,7 +199,7 @@ def of_merge(store: ObjectStore, tips: Sequence[ObjectId]) -> tuple[list[ObjectI
 
 def is_pure(store: ObjectStore, commit: Commit, sharded: frozenset[str]) -> bool:
     """Whether kgd makes the same commit from the parents of this one. For a merge commit, this costs a merge."""
-    if (commit.author_name, commit.author_email) != KGD:
+    if (commit.author.name, commit.author.email) != KGD:
         return False
     try:
         if not commit.parents:

@@ -227,7 +227,7 @@ def _part(
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _authorize(permit, staging, workspace, touched)
         original = store.commit(commit)
-        by_author = Author(original.author_name, original.author_email)
+        by_author = Author(original.author.name, original.author.email)
         subject = message.strip() or _message(proposal, told, touched)
         changes = ChangeSet(
             (),
@@ -241,7 +241,7 @@ def _part(
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
         changed = staging.write(files)
-        by = Signature(original.author_name, original.author_email, workspace.now())
+        by = Signature(original.author.name, original.author.email, workspace.now())
         made = _commit(workspace, staging, staging.write_tree(), [tip], by, text)
         also = _also(workspace, proposal, staging, is_done=left == files)
         return Staged(_outcome(made, touched, merged, would), made, changed, by, also=also)
