@@ -27,7 +27,7 @@ from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused, Unauthorized
 from kgd.git import pack
 from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId, parse_id
-from kgd.git.refs import NOTES, PENDING, PROPOSALS, REVOKED
+from kgd.git.refs import NOTES, PENDING, PROPOSALS, REVOKED, RefUpdate
 from kgd.git.remote_settings import proposals_beside
 from kgd.git.rewriting import refuse_forgotten
 from kgd.git.store import ObjectStore
@@ -68,15 +68,6 @@ LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """A requested change of one ref; None means absent."""
-
-    ref: str
-    old: ObjectId | None
-    new: ObjectId | None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """The result for one ref. `verb` is WRITE, or PROPOSE if it may only become a proposal."""
 
@@ -109,7 +100,7 @@ class Pushed:
     began: float = field(default_factory=time.monotonic)
 
 
-def check_push(pushed: Pushed, updates: Sequence[Update], quarantine: Path | None = None) -> tuple[Verdict, ...]:
+def check_push(pushed: Pushed, updates: Sequence[RefUpdate], quarantine: Path | None = None) -> tuple[Verdict, ...]:
     """Check all updates of one push; returns a verdict for each, except for refs that kgd ignores.
 
     Args:
@@ -123,18 +114,18 @@ def check_push(pushed: Pushed, updates: Sequence[Update], quarantine: Path | Non
     return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
 
 
-def _judge(pushed: Pushed, update: Update) -> Verdict | None:
-    if update.ref == pushed.branch:
+def _judge(pushed: Pushed, update: RefUpdate) -> Verdict | None:
+    if update.name == pushed.branch:
         return _judge_branch(pushed, update)
-    if update.ref.startswith(pushed.proposals):
+    if update.name.startswith(pushed.proposals):
         return _judge_proposal(pushed, update)
-    if (update.ref == REVOKED or update.ref.startswith(PENDING)) and _is_hub(pushed):
+    if (update.name == REVOKED or update.name.startswith(PENDING)) and _is_hub(pushed):
         return None
-    if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
+    if pushed.only_ours or update.name.startswith((INTERNAL, NOTES)):
         name = _short(pushed.branch)
         raise Forbidden(
             "this ref cannot be pushed to",
-            at=update.ref,
+            at=update.name,
             next=f"Push to {name}, or to {_short(pushed.proposals)}<your name> to propose it.",
         )
     return None
@@ -154,15 +145,15 @@ def _short(ref: str) -> str:
     return ref.removeprefix("refs/heads/")
 
 
-def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
+def _judge_branch(pushed: Pushed, update: RefUpdate) -> Verdict:
     store, old, new = pushed.store, update.old, update.new
     if new is None:
-        raise Forbidden("the branch of a workspace cannot be deleted", at=update.ref)
+        raise Forbidden("the branch of a workspace cannot be deleted", at=update.name)
     _is_commit(store, new)
     if old is not None and not store.is_ancestor(old, new):
         raise Forbidden(
             "history cannot be rewritten here",
-            at=update.ref,
+            at=update.name,
             next="Pull with a merge, not a rebase, then push without --force.",
         )
     refuse_forgotten(store, *([old] if old else []), new)
@@ -187,22 +178,22 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
     return Verdict(Verb.WRITE, found)
 
 
-def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
+def _judge_proposal(pushed: Pushed, update: RefUpdate) -> Verdict:
     """Judge a proposal by its history, which it must share with the branch, and by the changes of its acceptance."""
     store, main = pushed.store, pushed.store.ref(pushed.branch)
     if main is None:
-        raise Invalid("there is no workspace to propose a change to", at=update.ref, next="Push the workspace first.")
+        raise Invalid("there is no workspace to propose a change to", at=update.name, next="Push the workspace first.")
     tip = update.new or update.old
     if tip is None:
-        raise Invalid("this update does not name a commit", at=update.ref)
+        raise Invalid("this update does not name a commit", at=update.name)
     _is_commit(store, tip)
     if update.new and update.old and not store.is_ancestor(update.old, update.new):
-        raise Forbidden("a proposal cannot be rewritten", at=update.ref, next="Push it under another name.")
+        raise Forbidden("a proposal cannot be rewritten", at=update.name, next="Push it under another name.")
     bases = store.merge_bases(main, tip)
     if not bases:
         raise Invalid(
             "this update has no commit in common with the workspace",
-            at=update.ref,
+            at=update.name,
             next="Clone the workspace, and base your commits on the clone.",
         )
     refuse_forgotten(store, main, tip)
@@ -407,7 +398,7 @@ def pre_receive(
     quarantine = variables.get("GIT_QUARANTINE_PATH")
     store = ObjectStore(clone.common_dir, clone.top, beside=Path(quarantine) if quarantine else None)
     holder = _holder(claimed, now)
-    pushed = [(update.ref, update.new) for update in updates]
+    pushed = [(update.name, update.new) for update in updates]
     found = guarded(store, clone.common_dir, pushed, lambda name: pin(clone.common_dir, {KEY: name}))
     if found is None:
         if holder is not None:
@@ -415,18 +406,18 @@ def pre_receive(
         return ()
     branch, settings = found
     for update in updates:  # the client's old value is not trusted
-        if update.old != store.ref(update.ref):
-            raise Unavailable("another push came first", at=update.ref, next="Pull, then push again.")
+        if update.old != store.ref(update.name):
+            raise Unavailable("another push came first", at=update.name, next="Pull, then push again.")
     principal = holder or _unnamed(settings.workspace)
     push = Pushed(store, principal, settings, branch, only_ours=holder is not None, proposals=proposals_beside(branch))
     return check_push(push, updates, Path(quarantine) if quarantine else None)
 
 
-def _update(line: str) -> Update:
+def _update(line: str) -> RefUpdate:
     parts = line.rstrip("\n").split(" ", 2)
     if len(parts) != 3:
         raise Invalid("this line from git is not an update")
-    return Update(parts[2], _id(parts[0]), _id(parts[1]))
+    return RefUpdate(parts[2], _id(parts[0]), _id(parts[1]))
 
 
 def _id(digits: str) -> ObjectId | None:

@@ -28,10 +28,9 @@ import anyio.to_thread
 from kgd.daemon.daemon import Daemon
 from kgd.errors import MALFORMED, Advice, Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git.objects import ObjectId
-from kgd.git.refs import PROPOSALS, RefMoved, move_ref
+from kgd.git.refs import PROPOSALS, RefMoved, RefUpdate, move_ref
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.hooks import push_check
 from kgd.hooks.clone import settings_at
 from kgd.hooks.push_check import LIMITS, Pushed, check_push
 from kgd.hub.authentication import Gate
@@ -62,23 +61,15 @@ class Push:
 
     record: TokenRecord
     workspace: Workspace
-    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    verdicts: dict[tuple[str, ObjectId | None], Verdict] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A client's update of `ref` from `old` (None for a new ref) to `new`."""
-
-    ref: str
-    old: ObjectId | None
-    new: ObjectId
-
-    @classmethod
-    def read(cls, words: Any) -> Update:
-        old, new, ref = (str(word) for word in words)
-        if new == ZERO:
-            raise Forbidden("a hub does not delete branches", at=ref, next="`kgd reject` removes a proposal.")
-        return cls(ref, None if old == ZERO else bytes.fromhex(old), bytes.fromhex(new))
+def _read(words: Any) -> RefUpdate:
+    """A client's update of a ref."""
+    old, new, ref = (str(word) for word in words)
+    if new == ZERO:
+        raise Forbidden("a hub does not delete branches", at=ref, next="`kgd reject` removes a proposal.")
+    return RefUpdate(ref, None if old == ZERO else bytes.fromhex(old), bytes.fromhex(new))
 
 
 class Receiving:
@@ -136,7 +127,7 @@ class Receiving:
                 # reopened if it was closed while git received the pack
                 push.workspace = self._daemon.workspace(push.workspace.id)
                 if "quarantine" in question:
-                    self._judge(push, [Update.read(words) for words in updates], Path(question["quarantine"]))
+                    self._judge(push, list(map(_read, updates)), Path(question["quarantine"]))
                     return {"refused": ""}
                 said: list[str] = []
                 return {"refused": "", "results": [self._execute(push, words, said) for words in updates], "say": said}
@@ -147,7 +138,7 @@ class Receiving:
             log.exception("a push could not be judged")
             return {"refused": "kgd failed because of a defect and accepted no commit; the hub's log has the details"}
 
-    def _judge(self, push: Push, updates: list[Update], quarantine: Path) -> None:
+    def _judge(self, push: Push, updates: list[RefUpdate], quarantine: Path) -> None:
         """Check a push as a whole.
 
         Raises:
@@ -159,65 +150,62 @@ class Receiving:
             raise Invalid("this is not a quarantine of the workspace")
         self._daemon.upstream.fetch(workspace.id)
         wait_until_published(workspace, bytes.fromhex(workspace.tip))  # the check compares with the branch
-        asked = [(update.ref, update.old, update.new) for update in updates]
-        verdicts = judge(workspace, quarantine, push.record.holder, asked)
+        verdicts = judge(workspace, quarantine, push.record.holder, updates)
         self._daemon.tokens.spend(push.record, "nodes", sum(verdict.nodes for verdict in verdicts))
         for update, verdict in zip(updates, verdicts, strict=True):
-            push.verdicts[update.ref, update.new.hex()] = verdict
+            push.verdicts[update.name, update.new] = verdict
 
     def _execute(self, push: Push, words: Any, said: list[str]) -> list[str]:
         """The answer to one update in lines of the proc-receive protocol."""
         ref = str(words[2])
         try:
-            update = Update.read(words)
-            verdict = push.verdicts.get((update.ref, update.new.hex()))
-            if verdict is None:
-                raise Forbidden("this update was not checked", at=update.ref)
-            if verdict.becomes == "merge":
-                return self._merge(push, update, said)
-            return self._propose(push, update, said)
+            _, _, new = _read(words)
+            verdict = push.verdicts.get((ref, new))
+            if verdict is None or new is None:
+                raise Forbidden("this update was not checked", at=ref)
+            return (self._merge if verdict.becomes == "merge" else self._propose)(push, ref, new, said)
         except KgdError as refusal:
             self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             said.append(told(refusal))
             return [f"ng {ref} {refusal.message[:120]}"]
 
-    def _merge(self, push: Push, update: Update, said: list[str]) -> list[str]:
+    def _merge(self, push: Push, ref: str, new: ObjectId, said: list[str]) -> list[str]:
         workspace = push.workspace
-        job = adoption.merge(workspace, update.new)
+        job = adoption.merge(workspace, new)
 
         def checked(staging: Staging, tip: ObjectId) -> Staged[object]:
             self._gate.still_live(push.record)
             return job(staging, tip)
 
-        self._record(push, update.new)
+        self._record(push, new)
         before = workspace.conflicts.total
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
         drop_merged(workspace)
-        self._note(push, "push", f"{update.new.hex()} to {update.ref}")
+        self._note(push, "push", f"{new.hex()} to {ref}")
         self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflicts.total - before) > 0:
             said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
-        if not wait_until_published(workspace, update.new):
+        if not wait_until_published(workspace, new):
             said.append("the branch follows as soon as the hub's work tree allows it")
-        if update.ref == workspace.layout.branch:
-            return [f"ok {update.ref}"]
+        if ref == workspace.layout.branch:
+            return [f"ok {ref}"]
         old = branch_before.hex() if branch_before else ZERO
-        return [f"ok {update.ref}", f"option refname {workspace.layout.branch}", f"option old-oid {old}"]
+        return [f"ok {ref}", f"option refname {workspace.layout.branch}", f"option old-oid {old}"]
 
-    def _propose(self, push: Push, update: Update, said: list[str]) -> list[str]:
+    def _propose(self, push: Push, ref: str, new: ObjectId, said: list[str]) -> list[str]:
         self._gate.still_live(push.record)
-        self._record(push, update.new)
-        name = offer(push.workspace, push.record, update.ref, update.new)
+        self._record(push, new)
+        name = offer(push.workspace, push.record, ref, new)
         self._note(push, "propose", name)
         said.append(f"waits for review: {name}")
-        if name == update.ref:
-            return [f"ok {update.ref}"]
+        if name == ref:
+            return [f"ok {ref}"]
         return [
-            f"ok {update.ref}",
+            f"ok {ref}",
             f"option refname {name}",
             f"option old-oid {ZERO}",
-            f"option new-oid {update.new.hex()}",
+            f"option new-oid {new.hex()}",
         ]
 
     @staticmethod
@@ -261,10 +249,8 @@ class Verdict:
     nodes: int
 
 
-def judge(
-    workspace: Workspace, quarantine: Path, holder: Principal, updates: list[tuple[str, ObjectId | None, ObjectId]]
-) -> list[Verdict]:
-    """The verdict on each update (ref, the client's old value, new value). Only reads.
+def judge(workspace: Workspace, quarantine: Path, holder: Principal, updates: list[RefUpdate]) -> list[Verdict]:
+    """The verdict on each update. Only reads.
 
     Raises:
         Forbidden: The holder has no permission, or the ref is not accepted; the error names the node and the rule.
@@ -278,12 +264,12 @@ def judge(
         raise Damaged(
             "the hub's branch does not contain a workspace", at=layout.branch, next="Ask the hub's administrator."
         )
-    questions = [_question(store, layout.branch, branch, *update) for update in updates]
+    questions = [_question(store, layout.branch, branch, update) for update in updates]
     verdicts = check_push(Pushed(store, holder, settings, layout.branch, may_propose=True), questions, quarantine)
     found = []
-    for (ref, _, _), verdict in zip(updates, verdicts, strict=True):
+    for update, verdict in zip(updates, verdicts, strict=True):
         may_write = verdict.verb is Verb.WRITE
-        if ref.startswith(FOR):
+        if update.name.startswith(FOR):
             try:
                 authorize_all(holder, settings.policy, Verb.WRITE, verdict.touched)
                 may_write = True
@@ -293,22 +279,22 @@ def judge(
     return found
 
 
-def _question(
-    store: ObjectStore, name: str, branch: ObjectId, ref: str, old: ObjectId | None, new: ObjectId
-) -> push_check.Update:
+def _question(store: ObjectStore, name: str, branch: ObjectId, update: RefUpdate) -> RefUpdate:
+    """The update to check. The client's old value of the branch and of a proposal is not trusted."""
+    ref, _, new = update
     short = name.removeprefix("refs/heads/")
     if ref == FOR + short:
-        return push_check.Update(_JUDGED_AS, None, new)
+        return RefUpdate(_JUDGED_AS, None, new)
     if ref == name:
-        known = store.kind_and_size(new)
-        if known is not None and known[0] == "commit" and not store.is_ancestor(branch, new):
+        known = store.kind_and_size(new) if new else None
+        if new and known and known[0] == "commit" and not store.is_ancestor(branch, new):
             raise Forbidden(
                 "this is not a fast-forward: fetch first",
                 at=ref,
                 next=f"`git pull`, then push again; or let the hub merge it: git push origin HEAD:{FOR}{short}",
             )
-        return push_check.Update(ref, branch, new)
-    return push_check.Update(ref, None if ref.startswith(PROPOSALS) else old, new)
+        return RefUpdate(ref, branch, new)
+    return RefUpdate(ref, None, new) if ref.startswith(PROPOSALS) else update
 
 
 # ---- proposals

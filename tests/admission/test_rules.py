@@ -9,7 +9,8 @@ import pytest
 from kgd.codec import documents, paths
 from kgd.codec.paths import part_folder_of
 from kgd.errors import KgdError, Limit
-from kgd.hooks.push_check import Pushed, Update, check_push
+from kgd.git.refs import RefUpdate
+from kgd.hooks.push_check import Pushed, check_push
 from kgd.model.change import LogEntry, Move, Relate
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
@@ -226,6 +227,6 @@ def test_a_memory_that_moved_with_its_node_is_pushed(ways: Ways) -> None:
     ws = ways.ws
     before = bytes.fromhex(ws.tip)
     ws.submit(change(Move(Uri("decision://ws/pub/mine"), Uri("decision://ws/pub/ours"))))
-    update = Update(ws.layout.branch, before, bytes.fromhex(ws.tip))
+    update = RefUpdate(ws.layout.branch, before, bytes.fromhex(ws.tip))
     check_push(Pushed(ws.store, None, ws.settings, ws.layout.branch), [update])
     assert [one.where for one in check(ws)] == [paths.path_of(uri("old"))], "the secret that always was there"

@@ -13,8 +13,9 @@ from kgd.codec import paths
 from kgd.errors import Forbidden, KgdError
 from kgd.exchange.plan import Wanted
 from kgd.git.objects import ObjectId, Signature
+from kgd.git.refs import RefUpdate
 from kgd.git.staging import Staging
-from kgd.hooks.push_check import Pushed, Update, check_push
+from kgd.hooks.push_check import Pushed, check_push
 from kgd.model.change import ChangeSet, Edit, Upsert
 from kgd.model.node import FIELDS, Json, Node, Relation, default_type
 from kgd.model.uri import Uri
@@ -144,7 +145,9 @@ class Ways:
         store, old = self.ws.store, bytes.fromhex(self.ws.tip)
         branch = self.ws.layout.branch
         new = self.commit_files(files, message)
-        return _refusal(lambda: check_push(Pushed(store, None, self.ws.settings, branch), [Update(branch, old, new)]))
+        return _refusal(
+            lambda: check_push(Pushed(store, None, self.ws.settings, branch), [RefUpdate(branch, old, new)])
+        )
 
     def proposal(self, one: Kind) -> KgdError | None:
         return _refusal(lambda: proposals.vet(self.ws, bytes.fromhex(self.ws.tip), self.commit(one)))

@@ -87,7 +87,7 @@ BUGS = {
     "25-who-pushed": Bug(
         "it is not recorded which token pushed a commit",
         "kgd/hub/push_execution.py",
-        "        self._record(push, update.new)\n",
+        "        self._record(push, new)\n",
         "",
         (
             f"{_AUTHORS}::test_history_blame_and_review_name_the_token_that_pushed",
@@ -114,8 +114,8 @@ BUGS = {
     "25-record-can-be-pushed": Bug(
         "on a server that guards one branch of several, the record of pushes can be pushed to",
         "kgd/hooks/push_check.py",
-        "update.ref.startswith((INTERNAL, NOTES))",
-        "update.ref.startswith(INTERNAL)",
+        "update.name.startswith((INTERNAL, NOTES))",
+        "update.name.startswith(INTERNAL)",
         ("tests/hooks/test_guarded_branch.py::test_the_record_of_pushes_is_not_pushed_to",),
     ),
     "25-clones-lack-the-record": Bug(

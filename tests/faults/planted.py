@@ -109,8 +109,8 @@ BUGS = {
     "hub-old": Bug(
         "a client's old value of a ref is trusted",
         "kgd/hub/push_execution.py",
-        "        return push_check.Update(ref, branch, new)\n",
-        "        return push_check.Update(ref, old, new)\n",
+        "        return RefUpdate(ref, branch, new)\n",
+        "        return update\n",
         ("tests/hub/test_git.py::test_a_clients_claim_about_the_old_value_is_not_trusted",),
     ),
     "hub-served": Bug(

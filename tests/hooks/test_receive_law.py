@@ -15,10 +15,10 @@ from kgd.codec.settings import Settings, first_files
 from kgd.errors import Forbidden
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, Signature
-from kgd.git.refs import move_ref
+from kgd.git.refs import RefUpdate, move_ref
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.hooks.push_check import Pushed, Update, check_push
+from kgd.hooks.push_check import Pushed, check_push
 from kgd.model.access import Principal, Scope, Verb
 from kgd.workspace.merging.histories import merge_commits
 from tests.builders import WS, new_layout
@@ -111,7 +111,7 @@ def of_changes(seed: int, place: Path) -> tuple[bool, bool]:
     tip = author.merge(mine[-1], others)
     scope = set(dice.sample(TEAMS, dice.randrange(1, 3)))
     holder = Principal("t", "holder", "agent", (Scope.of(WS, [Verb.WRITE], [f"/{team}/**" for team in scope]),))
-    update = Update("refs/heads/server", others.id, tip.id)
+    update = RefUpdate("refs/heads/server", others.id, tip.id)
     try:
         check_push(Pushed(author.store, holder, Settings(WS), "refs/heads/server"), [update])
         taken = True

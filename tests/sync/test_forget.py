@@ -20,7 +20,8 @@ from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import checkout, refs, rewriting
 from kgd.git.layout import Layout
-from kgd.hooks.push_check import Pushed, Update, check_push
+from kgd.git.refs import RefUpdate
+from kgd.hooks.push_check import Pushed, check_push
 from kgd.model.change import Upsert
 from kgd.model.uri import Uri
 from kgd.workspace.proposals import proposals
@@ -302,7 +303,7 @@ def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_pa
     tree = git(layout.git_dir, "rev-parse", "main^{tree}")
     merged = git(layout.git_dir, "commit-tree", "-p", "main", "-p", "old", "-m", "both", tree)
     store = ann.workspace.store
-    update = Update(layout.branch, bytes.fromhex(ann.tip), bytes.fromhex(merged))
+    update = RefUpdate(layout.branch, bytes.fromhex(ann.tip), bytes.fromhex(merged))
     with pytest.raises(Forbidden, match="which `kgd forget` removed"):
         check_push(Pushed(store, None, read_settings(layout, store), layout.branch), [update])
 

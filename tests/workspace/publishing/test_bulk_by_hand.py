@@ -11,8 +11,9 @@ from kgd.codec import bulk, paths
 from kgd.codec.settings import Settings
 from kgd.errors import Forbidden, Invalid
 from kgd.git.objects import Signature
+from kgd.git.refs import RefUpdate
 from kgd.git.staging import Staging
-from kgd.hooks.push_check import Pushed, Update, check_push
+from kgd.hooks.push_check import Pushed, check_push
 from kgd.model.access import Policy, Principal, Scope, Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -115,7 +116,7 @@ def test_a_push_needs_the_scope_of_its_changed_messages_and_a_broken_part_is_ref
         commit = staging.commit(staging.write_tree(), [tip], Signature("Bob", "bob@example.org", 2), "x")
         ws.store.release(ws.store.write(staging.objects))
         pushed = Pushed(ws.store, bob, Settings(WS), "refs/heads/server")
-        check_push(pushed, [Update(pushed.branch, tip, commit)])
+        check_push(pushed, [RefUpdate(pushed.branch, tip, commit)])
 
     one, two = Node(ONE, content="first\n"), Node(TWO, content="second\n")
     push(one, Node(TWO, content="theirs\n"))
