@@ -14,28 +14,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from kgd.errors import Invalid
 
-DEEPEST = 200
-AS_A_WHOLE = 3
-"""Depth at which positions are no longer needed: entries are in containers above it."""
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_STRING_OR_EXTRA = re.compile(
+    r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*[}\]])', re.S
+)
+"""Matches a string, or what plain JSON does not have: a comment, or a trailing comma."""
 _LINE_ENDS = re.compile(r"[ \t]*(?:/\*(?:[^*\r\n]|\*(?!/))*\*/[ \t]*)*(?://[^\r\n]*)?\r?\n")
 _NEWLINE = re.compile(r"\r?\n")
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_DECODER = json.JSONDecoder()
 
 Path = Sequence[str]
 """Keys that lead from the root to a container."""
@@ -71,11 +64,7 @@ def parse(text: str) -> Value:
     Raises:
         Invalid: The text is broken; `at` has the line.
     """
-    value = _value(text, _skip(text, 0), 0)
-    end = _skip(text, value.end)
-    if end != len(text):
-        raise _wrong(text, end, "there is text after the end")
-    return value
+    return _value(_plain(text), _skip(text, 0))
 
 
 def find(text: str, path: Path) -> Value | None:
@@ -90,7 +79,7 @@ def find(text: str, path: Path) -> Value | None:
         member = next((one for one in reversed(at.items) if one.key == key), None)  # the last duplicate is used
         if member is None:
             return None
-        at = member.value
+        at = _value(_plain(text), member.value.start)
     return at
 
 
@@ -183,76 +172,43 @@ def _indent(text: str, container: Value) -> str:
     return own + ("\t" if own.startswith("\t") else "  ")
 
 
-def _value(text: str, at: int, depth: int) -> Value:
-    if depth > DEEPEST:
-        raise _wrong(text, at, "it is nested too deeply")
-    if depth >= AS_A_WHOLE and (whole := _whole(text, at)) is not None:
-        return whole
-    opening = text[at : at + 1]
-    if opening == "{":
-        return _members(text, at, depth)
-    if opening == "[":
-        return _elements(text, at, depth)
-    if opening == '"':
-        word, end = _word(text, at)
-        return Value(at, end, word)
-    plain = _PLAIN.match(text, at)
-    if plain is None or text[plain.end() : plain.end() + 1].isalnum():
-        raise _wrong(text, at, "a value is expected here" if at < len(text) else "it ends too early")
-    return Value(at, plain.end(), json.loads(plain[0]))
+@lru_cache(maxsize=4)
+def _plain(text: str) -> str:
+    """The text as plain JSON with the same positions: spaces replace comments and trailing commas."""
+    for read in (str, partial(_STRING_OR_EXTRA.sub, _spaces)):  # most files, some with many megabytes, are plain
+        plain = read(text)
+        try:
+            json.loads(plain)
+            return plain
+        except json.JSONDecodeError as error:
+            reason = _wrong(text, error.pos, f"{error.msg[:1].lower()}{error.msg[1:]}")
+        except RecursionError:
+            reason = _wrong(text, 0, "it is nested too deeply")
+    raise reason
 
 
-def _whole(text: str, at: int) -> Value | None:
-    """The value if it is plain JSON, read by the standard library for speed: some files have many megabytes."""
-    try:
-        data, end = _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return None
-    return Value(at, end, data)
+def _spaces(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else " " * len(found[0])
 
 
-def _members(text: str, start: int, depth: int) -> Value:
-    items: list[Item] = []
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != "}":
-        key, end = _word(text, at)
-        colon = _skip(text, end)
-        if text[colon : colon + 1] != ":":
-            raise _wrong(text, colon, "a colon is expected here")
-        value = _value(text, _skip(text, colon + 1), depth + 1)
-        items.append(Item(key, at, value))
-        at = _separator(text, value.end, "}")
-    return Value(start, at + 1, {one.key: one.value.data for one in items}, tuple(items))
+def _value(plain: str, at: int) -> Value:
+    """The value at a position, with its members or elements."""
+    data, end = _DECODER.raw_decode(plain, at)
+    return Value(at, end, data, tuple(_items(plain, at)) if isinstance(data, dict | list) else ())
 
 
-def _elements(text: str, start: int, depth: int) -> Value:
-    items: list[Item] = []
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != "]":
-        value = _value(text, at, depth + 1)
-        items.append(Item(None, at, value))
-        at = _separator(text, value.end, "]")
-    return Value(start, at + 1, [one.value.data for one in items], tuple(items))
-
-
-def _separator(text: str, end: int, closing: str) -> int:
-    """The position of the next item, or of the container's end."""
-    at = _skip(text, end)
-    if text[at : at + 1] == ",":
-        return _skip(text, at + 1)
-    if text[at : at + 1] != closing:
-        raise _wrong(text, at, "a comma or the end is expected here" if at < len(text) else "it ends too early")
-    return at
-
-
-def _word(text: str, at: int) -> tuple[str, int]:
-    found = _STRING.match(text, at)
-    try:
-        if found is None:
-            raise ValueError
-        return str(json.loads(found[0])), found.end()
-    except ValueError:
-        raise _wrong(text, at, "a string is expected here" if at < len(text) else "it ends too early") from None
+def _items(plain: str, start: int) -> Iterator[Item]:
+    at = _skip(plain, start + 1)
+    while plain[at] not in "}]":
+        key, begin = None, at
+        if plain[start] == "{":
+            key, end = _DECODER.raw_decode(plain, at)
+            at = _skip(plain, _skip(plain, end) + 1)  # after the colon
+        data, end = _DECODER.raw_decode(plain, at)
+        yield Item(key, begin, Value(at, end, data))
+        at = _skip(plain, end)
+        if plain[at] == ",":
+            at = _skip(plain, at + 1)
 
 
 def _skip(text: str, at: int) -> int:
