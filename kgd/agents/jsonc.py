@@ -23,7 +23,7 @@ from kgd.errors import Invalid
 
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
 _STRING_OR_EXTRA = re.compile(
-    r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*[}\]])', re.S
+    r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:[ \t\r\n]+|//[^\n]*|(?>/\*.*?\*/))*+[}\]])', re.S
 )
 """Matches a string, or what plain JSON does not have: a comment, or a trailing comma."""
 _LINE_ENDS = re.compile(r"[ \t]*(?:/\*(?:[^*\r\n]|\*(?!/))*\*/[ \t]*)*(?://[^\r\n]*)?\r?\n")
