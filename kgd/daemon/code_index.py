@@ -319,30 +319,19 @@ class ReadingTree:
     def _forget(self, gone: list[str]) -> None:
         if gone:
             self._touch(gone)
-            self._remove(gone)
+            self._tried(lambda: {"gone": gone}, lambda death: True)
             for path in gone:
                 self._register(path, ())
 
-    def _remove(self, gone: list[str]) -> None:
-        while True:
-            try:
-                self._order({"gone": gone})
-                return
-            except ProcessDied as death:
-                if not self._may_try_again(death):
-                    raise
-
     def _follow_names(self) -> None:
+        def left_out(death: ProcessDied) -> bool:
+            if row := self._index.file(death.at):
+                self._read([[row.path, row.language, row.stamp, death.reason]])
+            return row is not None
+
         while self._index.unresolved(1):
             self._read_asked()
-            try:
-                self.followed_count += self._order({"follow": True})["followed"]
-            except ProcessDied as death:
-                row = self._index.file(death.at) if death.at else None
-                if not self._may_try_again(death) or (death.at and row is None):
-                    raise
-                if row is not None and self._is_culprit(death):
-                    self._read([[row.path, row.language, row.stamp, death.reason]])
+            self.followed_count += self._tried(lambda: {"follow": True}, left_out)["followed"]
 
     def _differing(self) -> tuple[list[list[str]], list[str]]:
         known = self._index.stamps()
@@ -389,28 +378,32 @@ class ReadingTree:
         """Parse a batch. A file that crashes the process or takes too long is skipped and reported."""
         self._touch(file[0] for file in files)
         failed = {file[0]: file[3] for file in files if len(file) > 3}
-        while True:  # each crash identifies the file that caused it, or is one of only a few
-            try:
-                changed = self._order({"read": [[*file[:3], failed.get(file[0], "")] for file in files]})["read"]
-                self.read_count += len(changed)
-                return
-            except ProcessDied as death:
-                if death.at in failed or not self._may_try_again(death):
-                    raise
-                if self._is_culprit(death):
-                    failed[death.at] = death.reason
-                    log.warning("a file could not be parsed", extra={"path": death.at, "reason": death.reason})
 
-    def _may_try_again(self, death: ProcessDied) -> bool:
-        """Whether to try again, because the process may have ended for a reason outside its program."""
-        self._deaths[death.at] += 1
-        return not self._closed and (bool(death.at) or self._deaths[death.at] < 3)
+        def left_out(death: ProcessDied) -> bool:
+            is_new = death.at not in failed
+            failed[death.at] = death.reason
+            log.warning("a file could not be parsed", extra={"path": death.at, "reason": death.reason})
+            return is_new
 
-    def _is_culprit(self, death: ProcessDied) -> bool:
-        """Whether the file made the process end. The file is first read again, because another program may have killed
-        the process.
+        order = self._tried(lambda: {"read": [[*one[:3], failed.get(one[0], "")] for one in files]}, left_out)
+        self.read_count += len(order["read"])
+
+    def _tried(self, order: Callable[[], dict[str, Any]], left_out: Callable[[ProcessDied], bool]) -> dict[str, Any]:
+        """Give an order, again after the process ended, which another program may have killed.
+
+        Each crash identifies the file that caused it, or is one of only a few. A file that makes the process end twice,
+        or take too long, is `left_out`, which returns whether that may help.
         """
-        return bool(death.at) and (death.took_too_long or self._deaths[death.at] > 1)
+        while True:
+            try:
+                return self._order(order())
+            except ProcessDied as death:
+                self._deaths[death.at] += 1
+                deaths = self._deaths[death.at]
+                if self._closed or (not death.at and deaths > 2):
+                    raise
+                if death.at and (death.took_too_long or deaths > 1) and not left_out(death):
+                    raise
 
     def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         if self._closed:

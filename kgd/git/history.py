@@ -208,9 +208,8 @@ def walk(
     Raises:
         Damaged, Unavailable: As `versions`.
     """
-    for id, _, _, _, _, listed in _listed(
-        store.git_dir, ["--full-history", *(tip.hex() for tip in tips), "--", *paths]
-    ):
+    arguments = ["--full-history", *(tip.hex() for tip in tips), "--", *paths]
+    for id, _, _, _, _, listed in _listed(store.git_dir, arguments):
         if changes := select(listed):
             yield LogEntry(store.commit(id), tuple(changes))
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import Damaged, Limit
 from kgd.git import pack, program
 from kgd.git.files import sync_folder, write_new
-from kgd.git.objects import LINK, PLAIN, ObjectId, is_text, raw
+from kgd.git.objects import LINK, PLAIN, Commit, Entry, ObjectId, is_text, raw
 from kgd.git.store import ObjectStore
+from kgd.git.walk import ENTRY_BUDGET
 
 COPY_SECONDS = 600.0
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n"
@@ -210,6 +211,36 @@ def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> N
             raise Limit(f"a {kind} has {size} bytes; the limit is {largest[kind]}", at=id.hex())
         if total > most.bytes:
             raise Limit(f"the objects have more than {most.bytes} bytes in total; send fewer at once")
+
+
+def new_entries(
+    store: ObjectStore,
+    commits: Iterable[Commit],
+    most: int,
+    *,
+    budget: int = ENTRY_BUDGET,
+    tick: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[Commit, str, Entry]]:
+    """The paths and entries that each commit added or changed compared with its first parent.
+
+    Args:
+        most: Maximum number of changed paths in all commits together.
+        budget: As for `ObjectStore.diff`.
+        tick: Called for every thousand paths; may raise.
+
+    Raises:
+        Limit, Damaged: As `ObjectStore.diff`, or more than `most` paths changed.
+    """
+    count = 0
+    for commit in commits:
+        for path, entry in store.changed_entries(store.tree_before(commit), commit.tree, budget=budget):
+            count += 1
+            if count > most:
+                raise Limit(f"the new commits change more than {most} files", at=commit.id.hex()[:12])
+            if count % 1000 == 1:
+                tick()
+            if entry is not None:
+                yield commit, path, entry
 
 
 def unsafe_reason(path: str, mode: bytes, most: Allowance) -> str:

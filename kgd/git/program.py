@@ -146,14 +146,10 @@ def run(
         Limit: git wrote more than `limit` bytes and was killed.
     """
     bounds = bounds or Bounds(deadline, deadline)
-    with _started(git_dir, arguments, input is not None, bounds, cwd, environment) as running:
-        if input is not None and running.process.stdin:
-            _begin(threading.Thread(target=_feed, args=(running.process, input), daemon=True))
+    with _started(git_dir, arguments, input, bounds, cwd, environment) as running:
         out = bytearray()
-        assert running.process.stdout is not None
-        while part := os.read(running.process.stdout.fileno(), 1 << 16):
+        for part in running.parts():
             out += part
-            running.heard = time.monotonic()
             if len(out) > limit:
                 raise Limit(f"git {arguments[0]} wrote more than {limit} bytes")
         try:
@@ -181,13 +177,9 @@ def stream(
         GitFailed, Unavailable, Limit: As `run`, after the last record; Limit also if a record has several MiB.
     """
     bounds = bounds or Bounds(deadline, deadline)
-    with _started(git_dir, arguments, input is not None, bounds, None, None) as running:
-        if input is not None:
-            _begin(threading.Thread(target=_feed, args=(running.process, input), daemon=True))
-        assert running.process.stdout is not None
+    with _started(git_dir, arguments, input, bounds, None, None) as running:
         rest: list[bytes] = []
-        while part := os.read(running.process.stdout.fileno(), 1 << 16):
-            running.heard = time.monotonic()
+        for part in running.parts():
             rest.append(part)
             if separator in part:
                 *whole, last = b"".join(rest).split(separator)
@@ -212,9 +204,18 @@ class _Running:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._ended = threading.Event()
 
-    def start(self) -> None:
+    def start(self, input: bytes | None) -> None:
         _begin(self._listener)
         _begin(threading.Thread(target=self._watch, daemon=True))
+        if input is not None:
+            _begin(threading.Thread(target=_feed, args=(self.process, input), daemon=True))
+
+    def parts(self) -> Iterator[bytes]:
+        """The pieces of its output as they arrive."""
+        assert self.process.stdout is not None
+        while part := os.read(self.process.stdout.fileno(), 1 << 16):
+            self.heard = time.monotonic()
+            yield part
 
     def finish(self) -> None:
         code = self.process.wait()
@@ -287,7 +288,7 @@ class _Running:
 def _started(
     git_dir: Path | None,
     arguments: Sequence[str],
-    fed: bool,
+    input: bytes | None,
     bounds: Bounds,
     cwd: Path | None,
     environment: Mapping[str, str] | Person | None,
@@ -299,7 +300,7 @@ def _started(
     try:
         process = subprocess.Popen(
             [program, *switches, *where, *arguments],
-            stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd or git_dir,
@@ -313,7 +314,7 @@ def _started(
     _confine(process.pid, bounds)
     running = _Running(process, arguments, bounds)
     try:
-        running.start()
+        running.start(input)
         yield running
     finally:
         running.close()

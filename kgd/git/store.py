@@ -164,6 +164,10 @@ class ObjectStore:
     def tree_of(self, commit: ObjectId) -> ObjectId:
         return self.commit(commit).tree
 
+    def tree_before(self, commit: Commit) -> ObjectId | None:
+        """The tree of a commit's first parent; None for a first commit."""
+        return self.tree_of(commit.parents[0]) if commit.parents else None
+
     def entry(self, tree: ObjectId, path: str) -> ObjectId | None:
         """The blob at a path below a tree; None if the path is missing or is a folder."""
         found = self.lookup(tree, path)
@@ -267,8 +271,7 @@ class ObjectStore:
             Damaged, Limit: As `diff`.
         """
         for commit in self.history([tip], until=known):
-            parent = self.tree_of(commit.parents[0]) if commit.parents else None
-            for _ in self.diff(parent, commit.tree):
+            for _ in self.diff(self.tree_before(commit), commit.tree):
                 pass
 
     # ---- relations between commits

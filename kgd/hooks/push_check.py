@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import REQUIRED, Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused, Unauthorized, Unavailable
 from kgd.git import pack
-from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, new_entries, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId, parse_id
 from kgd.git.refs import NOTES, PENDING, PROPOSALS, REVOKED, RefUpdate
 from kgd.git.remote_settings import proposals_beside
@@ -244,14 +245,19 @@ def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
 def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
     """Nodes and settings that any new commit touches, even if a later commit reverts the change."""
     store = pushed.store
-    new = store.commits_between(known, tip, limit=LIMITS.commits)
-    left = LIMITS.changes
-    for id in new:  # check every path, mode and size before reading any content
-        left -= _look_through(pushed, store.commit(id), left)
+    new = [store.commit(id) for id in store.commits_between(known, tip, limit=LIMITS.commits)]
+    if many := next((one for one in new if len(one.parents) > 2), None):
+        raise Invalid(
+            "kgd merges two commits at a time", at=many.id.hex()[:12], next="Merge one branch after the other."
+        )
+    # Check every path, mode and size before reading any content.
+    in_time = partial(_in_time, pushed)
+    for commit, path, entry in new_entries(store, new, LIMITS.changes, budget=LIMITS.entries, tick=in_time):
+        _check_entry(pushed, path, entry, commit)
     uris, settings = set[Uri](), set[str]()
-    for id in new:
+    for commit in new:
         _in_time(pushed)
-        found = _of_commit(pushed, store.commit(id))
+        found = _of_commit(pushed, commit)
         uris |= found.uris
         settings |= found.settings
     return Touched(frozenset(uris), frozenset(settings))
@@ -263,7 +269,7 @@ def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
         expected = merged_tree(pushed.store, commit.parents, sharded)
         _refuse_secrets(pushed, expected.store, expected.id, commit)
         return touched_nodes.between(expected.store, expected.id, commit.tree, workspace, sharded)
-    before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    before = pushed.store.tree_before(commit)
     _refuse_secrets(pushed, pushed.store, before, commit)
     return touched_nodes.between(pushed.store, before, commit.tree, workspace, sharded)
 
@@ -287,29 +293,6 @@ def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None,
 
 
 # ---- content
-
-
-def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
-    """Check name, mode and size of each changed path; returns their number.
-
-    Raises:
-        Refused, Limit, Damaged: The error names commit and path.
-    """
-    if len(commit.parents) > 2:
-        raise Invalid(
-            "kgd merges two commits at a time", at=commit.id.hex()[:12], next="Merge one branch after the other."
-        )
-    count = 0
-    before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
-    for path, entry in pushed.store.changed_entries(before, commit.tree, budget=LIMITS.entries):
-        count += 1
-        if count > left:
-            raise Limit(f"the new commits change more than {LIMITS.changes} files", at=commit.id.hex()[:12])
-        if count % 1000 == 1:
-            _in_time(pushed)
-        if entry is not None:
-            _check_entry(pushed, path, entry, commit)
-    return count
 
 
 def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:

@@ -8,7 +8,6 @@ reported as invalid, so that it does not stop a team's sync.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kgd.codec import documents
@@ -16,8 +15,8 @@ from kgd.codec.paths import is_node_path
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
-from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, unsafe_reason
-from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, new_entries, unsafe_reason
+from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, ObjectId, parse_id
 from kgd.git.remote_errors import Trouble
 from kgd.git.store import ObjectStore
 from kgd.workspace.files.parts import NodeFiles
@@ -72,7 +71,9 @@ def vet(
         _check_top(incoming, tip, workspace, sharded)
         if not newer:
             refuse_newer(incoming, tip)
-        _check_commits(incoming, commits, budget)
+        for commit, path, entry in new_entries(incoming, commits, budget.changes):
+            if harm := unsafe_reason(path, entry[0], budget):
+                raise _refused(f"the remote contains {harm}", commit, path)
         if commits:
             _check_newest(incoming, commits[0], _known_tree(incoming, commits), budget)
     except (Limit, Damaged) as error:
@@ -107,29 +108,6 @@ def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]
                 seen.add(parent)
                 waiting.append(parent)
     return found, related
-
-
-def _check_commits(store: ObjectStore, commits: Iterable[Commit], budget: Budget) -> None:
-    left = budget.changes
-    for commit in commits:
-        for path, entry in _changes(store, commit):
-            left -= 1
-            if left < 0:
-                raise _refused("the new commits change more than kgd accepts at once", commit, "")
-            _check_harmless(path, entry, commit, budget)
-
-
-def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry]]:
-    """The entries that the commit added or changed compared with its first parent."""
-    before = incoming.tree_of(commit.parents[0]) if commit.parents else None
-    for path, entry in incoming.changed_entries(before, commit.tree):
-        if entry is not None:
-            yield path, entry
-
-
-def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> None:
-    if harm := unsafe_reason(path, entry[0], budget):
-        raise _refused(f"the remote contains {harm}", commit, path)
 
 
 def _check_newest(incoming: ObjectStore, newest: Commit, known: ObjectId | None, budget: Budget) -> None:

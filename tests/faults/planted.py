@@ -15,8 +15,8 @@ BUGS = {
     "sync-vetting": Bug(
         "the changes in a remote's commits are not checked",
         "kgd/sync/vetting.py",
-        "            _check_harmless(path, entry, commit, budget)\n",
-        "",
+        "            if harm := unsafe_reason(path, entry[0], budget):",
+        "            if harm := '':",
         (
             "tests/sync/test_vetting.py::test_each_is_refused_and_nothing_of_it_is_kept",
             "tests/sync/test_vetting.py::test_a_link_in_the_middle_of_the_history_is_found",
@@ -243,7 +243,7 @@ BUGS = {
     "push-commits": Bug(
         "a push is checked by its net change alone",
         "kgd/hooks/push_check.py",
-        "        found = _of_commit(pushed, store.commit(id))\n",
+        "        found = _of_commit(pushed, commit)\n",
         "        found = Touched()\n",
         ("tests/hooks/test_pushing.py::test_a_change_outside_that_a_later_commit_takes_back_is_refused[file]",),
     ),
@@ -274,7 +274,7 @@ BUGS = {
     "push-harm": Bug(
         "only the newest tree is checked for links",
         "kgd/hooks/push_check.py",
-        "        left -= _look_through(pushed, store.commit(id), left)\n",
+        "        _check_entry(pushed, path, entry, commit)\n",
         "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_link_that_a_later_commit_takes_away_is_refused",),
     ),

@@ -126,7 +126,7 @@ def attestations(store: ObjectStore) -> Mapping[ObjectId, Attestation]:
             by = Attestation(keys.check(signature, covered), commit.committer.time)
         except (keys.WrongSignature, keys.UnknownSignature):
             continue
-        before = store.tree_of(commit.parents[0]) if commit.parents else None
+        before = store.tree_before(commit)
         for path, old, new in store.diff(before, commit.tree):
             if old is None and new is not None and _PATH(path):
                 found[bytes.fromhex(path.replace("/", ""))] = by

@@ -286,7 +286,7 @@ def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -
     touched = Touched()
     for id in _commits(workspace, tip, commit):
         one = store.commit(id)
-        parent = store.tree_of(one.parents[0]) if one.parents else None
+        parent = store.tree_before(one)
         touched |= of_files(past.files_of(one), store, parent, workspace.id, workspace.sharded)
     return touched
 
