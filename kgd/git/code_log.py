@@ -22,12 +22,12 @@ from pathlib import Path
 from threading import Event
 from typing import Literal, NamedTuple
 
-from kgd.errors import KgdError, Limit
+from kgd.errors import Damaged, KgdError, Limit
 from kgd.git import program
 from kgd.git.discovery import Place, is_partial, setting
 from kgd.git.objects import moment
 from kgd.git.program import LOCAL, Bounds, GitFailed
-from kgd.git.refs import read_foreign
+from kgd.git.refs import read_ref
 from kgd.model.text_merge import common_parts
 
 SECONDS = 600.0
@@ -77,8 +77,8 @@ def head(code: Place) -> str:
             return named
         ref = named[5:].strip()
         if ref.startswith("refs/") and ".." not in ref.split("/"):
-            with contextlib.suppress(ValueError):  # a longer id
-                if id := read_foreign(code.common_dir, ref, "", 1).get(ref):
+            with contextlib.suppress(Damaged):  # a longer id
+                if id := read_ref(code.common_dir, ref):
                     return id.hex()
             if setting(code.common_dir, "extensions.objectformat") not in (None, "sha1"):
                 return _asked(code, ref)

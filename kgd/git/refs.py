@@ -42,6 +42,7 @@ NOTES = "refs/notes/kgd"
 REVOKED = "refs/kgd/revoked"
 """The list of revoked tokens in an upstream of several hubs; see `kgd.daemon.shared_state`."""
 LOCK_DEADLINE = 5.0
+_LARGEST_FILE = 64 << 20
 
 _ZERO = bytes(20)
 _PACKED_LINE = re.compile(
@@ -79,7 +80,7 @@ class LogLine(NamedTuple):
 
 
 def read_ref(git_dir: Path, name: str) -> ObjectId | None:
-    """The value of a ref; None if it does not exist. About 20 us.
+    """The value of a ref; None if it does not exist. About 20 us. The repository may be another program's.
 
     Raises:
         Damaged: The file is empty, full of zero bytes or malformed; see `repair_ref`.
@@ -119,14 +120,14 @@ def checked_out(git_dir: Path) -> str | None:
 
 def list_refs(git_dir: Path, prefix: str = "refs/") -> dict[str, ObjectId]:
     """All refs with this prefix, by name. Damaged and symbolic refs are left out."""
-    found = {name: id for name, id in _packed_lines(git_dir) if name.startswith(prefix)}
-    for folder, _, files in os.walk(git_dir / "refs"):
+    packed = (line for line in _packed_lines(git_dir) if line[0].startswith(prefix))
+    found = {name: _value(id, "packed-refs") for name, id in packed}
+    for folder, _, files in os.walk(git_dir / prefix.rpartition("/")[0]):
         for file in files:
             name = os.path.relpath(os.path.join(folder, file), git_dir)
             if name.startswith(prefix) and not name.endswith(".lock"):
-                content = _loose(git_dir, name)
                 try:
-                    found[name] = _value(content or b"", name)
+                    found[name] = _value(_loose(git_dir, name) or b"", name)
                 except Damaged:
                     found.pop(name, None)
     return dict(sorted(found.items()))
@@ -297,10 +298,23 @@ def _held(lock: Path) -> tuple[str, str]:
 
 
 def _loose(git_dir: Path, name: str) -> bytes | None:
+    """The content of a file of refs; None if there is none.
+
+    The directory may be another program's, so only plain files of bounded size are read, which cannot block.
+    """
     try:
-        return (git_dir / name).read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        fd = os.open(git_dir / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    try:
+        found = os.fstat(fd)
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_FILE:
+            raise Damaged("the file of a ref is not a plain file, or too large", at=name)
+        return os.read(fd, found.st_size)
+    finally:
+        os.close(fd)
 
 
 def _value(content: bytes, name: str) -> ObjectId:
@@ -312,16 +326,17 @@ def _value(content: bytes, name: str) -> ObjectId:
 
 
 def _packed(git_dir: Path, name: str) -> ObjectId | None:
-    return next((id for found, id in _packed_lines(git_dir) if found == name), None)
+    return next((_value(id, "packed-refs") for found, id in _packed_lines(git_dir) if found == name), None)
 
 
-def _packed_lines(git_dir: Path) -> Iterator[tuple[str, ObjectId]]:
+def _packed_lines(git_dir: Path) -> Iterator[tuple[str, bytes]]:
+    """Names and hex digits."""
     content = _loose(git_dir, "packed-refs")
     if content is not None and b"\0" in content:
         raise Damaged("packed-refs holds zero bytes", at="packed-refs", next="Run `kgd doctor --fix`.")
     for line in (content or b"").split(b"\n"):
         if line and line[:1] not in b"#^":
-            yield text(line[41:]), _value(line[:40], "packed-refs")
+            yield text(line[41:]), line[:40]
 
 
 def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:
@@ -349,67 +364,3 @@ def _log_line(line: bytes) -> LogLine | None:
         return LogLine(None if old == _ZERO else old, new, words(who), moment(when), words(note))
     except (Damaged, ValueError):
         return None
-
-
-_VALUE = re.compile(rb"([0-9a-f]{40})\n?\Z").match
-_LOOSE_LIMIT = 1 << 10
-_PACKED_LIMIT = 16 << 20
-
-
-def read_foreign(git_dir: Path, ref: str, prefix: str, limit: int) -> dict[str, ObjectId]:
-    """The value of `ref` and the refs with `prefix` (which ends in a slash) in another repository; absent refs are left
-    out.
-
-    The refs are read as files, without running git. The directory is not kgd's, so only plain files of bounded size are
-    read, which cannot block.
-
-    Raises:
-        ValueError: A file is not a plain ref; the caller has to ask git.
-        OSError: A file cannot be read.
-    """
-    found: dict[str, ObjectId] = {}
-    for line in (_content(git_dir / "packed-refs", _PACKED_LIMIT) or b"").splitlines():
-        id, _, named = line.partition(b" ")
-        name = os.fsdecode(named)
-        if len(id) == 40 and (name == ref or (prefix and name.startswith(prefix))):
-            found[name] = _id(id)
-    for name in [ref, *(_below(git_dir, prefix, limit) if prefix else [])]:
-        content = _content(git_dir / name, _LOOSE_LIMIT)
-        if content is not None:
-            found[name] = _id(content)
-    if len(found) > limit:
-        raise ValueError("too many refs")
-    return found
-
-
-def _below(git_dir: Path, prefix: str, limit: int) -> list[str]:
-    names: list[str] = []
-    for folder, _, files in os.walk(git_dir / prefix):
-        above = os.path.relpath(folder, git_dir)
-        names += [f"{above}/{file}" for file in files if not file.endswith(".lock")]
-        if len(names) > limit:
-            raise ValueError("too many refs")
-    return names
-
-
-def _content(path: Path, limit: int) -> bytes | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        found = os.fstat(fd)
-        if stat.S_ISDIR(found.st_mode):
-            return None
-        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            raise ValueError("not a plain file, or too large")
-        return os.read(fd, limit)
-    finally:
-        os.close(fd)
-
-
-def _id(digits: bytes) -> ObjectId:
-    matched = _VALUE(digits)
-    if not matched:
-        raise ValueError("not a plain ref")
-    return bytes.fromhex(matched[1].decode())

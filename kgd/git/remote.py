@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgd.errors import KgdError, Limit, Unavailable
+from kgd.errors import Damaged, KgdError, Limit, Unavailable
 from kgd.git import discovery, program, refs
 from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
@@ -254,9 +254,10 @@ class GitRemote:
         if git_dir is None or discovery.setting(git_dir, "extensions.refstorage") not in (None, "files"):
             return None
         try:
-            return refs.read_foreign(git_dir, ref, prefix, REFS_LIMIT)
-        except (OSError, ValueError):
+            found, tip = refs.list_refs(git_dir, prefix) if prefix else {}, refs.read_ref(git_dir, ref)
+        except (OSError, Damaged):
             return None
+        return None if len(found) > REFS_LIMIT else found | ({ref: tip} if tip else {})
 
     def _push(self, updates: Sequence[RefUpdate]) -> bytes:
         arguments = [

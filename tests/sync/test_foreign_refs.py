@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git import refs
+from kgd.errors import Damaged
+from kgd.git import refs, remote
+from kgd.git.remote_errors import Trouble
+from kgd.git.remote_settings import parse_url
+from kgd.git.store import ObjectStore
 from tests.sync.people import Person, git
 
 
@@ -21,35 +25,36 @@ def shared(ann: Person, hub: Path) -> Person:
 def test_loose_and_packed_refs_are_read(shared: Person, hub: Path) -> None:
     tip = bytes.fromhex(shared.tip)
     git(hub, "update-ref", "refs/heads/proposals/x/y", shared.tip)
-    expected = {"refs/heads/main": tip, "refs/heads/proposals/x/y": tip}
-    assert refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
-    git(hub, "pack-refs", "--all")
-    assert refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
-    assert refs.read_foreign(hub, "refs/heads/absent", "", 10) == {}
+    for _ in range(2):
+        assert refs.read_ref(hub, "refs/heads/main") == tip
+        assert refs.list_refs(hub, "refs/heads/proposals/") == {"refs/heads/proposals/x/y": tip}
+        git(hub, "pack-refs", "--all")
+    assert refs.read_ref(hub, "refs/heads/absent") is None
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "symbolic ref", "nonsense", "large"])
-def test_symbolic_and_odd_refs_are_left_to_git(hub: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "nonsense", "large"])
+def test_odd_refs_are_left_to_git(hub: Path, kind: str) -> None:
     ref = hub / "refs/heads/main"
-    tip = "0123456789" * 4 + "\n"
     if kind == "fifo":
         os.mkfifo(ref)
     elif kind == "link to a fifo":
         os.mkfifo(hub / "pipe")
         ref.symlink_to(hub / "pipe")
     else:
-        (hub / "refs/heads/other").write_text(tip)
-        ref.write_text({"symbolic ref": "ref: refs/heads/other\n", "nonsense": "\0" * 41, "large": "a" * 2000}[kind])
-    with pytest.raises(ValueError, match="not a plain"):
-        refs.read_foreign(hub, "refs/heads/main", "", 10)
+        ref.write_text({"nonsense": "\0" * 41, "large": "a" * 2000}[kind])
+    with pytest.raises(Damaged):
+        refs.read_ref(hub, "refs/heads/main")
+    assert refs.list_refs(hub) == {}
 
 
 @pytest.mark.slow
-def test_an_excessive_number_of_refs_is_not_listed(shared: Person, hub: Path) -> None:
+def test_an_excessive_number_of_refs_is_not_listed(shared: Person, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "REFS_LIMIT", 10)
     for number in range(12):
         git(hub, "update-ref", f"refs/heads/proposals/{number}", shared.tip)
-    with pytest.raises(ValueError, match="too many"):
-        refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10)
+    there = remote.GitRemote(parse_url(str(hub)), ObjectStore(hub), remote.Network())
+    with pytest.raises(Trouble, match="more than 10"):
+        there.ls("refs/heads/main", "refs/heads/proposals/")
 
 
 @pytest.mark.slow
