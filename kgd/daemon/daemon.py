@@ -38,6 +38,7 @@ from kgd.daemon.tokens import Tokens
 from kgd.daemon.workspace_watch import WorkspaceWatch
 from kgd.errors import Advice, Damaged, Do, Invalid, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.discovery import is_workspace
+from kgd.git.files import inode
 from kgd.git.objects import is_id
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
@@ -510,7 +511,7 @@ class Daemon:
             self.shared.adopt(workspace, syncing)
         board = self.shared.job_board if self.shared else None
         jobs = Jobs(workspace, lambda: self.registry.current().settings.document_mb << 20, board)
-        return Opened(workspace, tending, syncing, jobs, _inode(workspace.layout.git_dir))
+        return Opened(workspace, tending, syncing, jobs, inode(workspace.layout.git_dir))
 
     def _open_anew(self, layout: Layout) -> None:
         """Reopen a workspace whose derived data was removed while it was open."""
@@ -585,11 +586,4 @@ def _lacks_code(workspace: Workspace) -> bool:
 
 
 def _is_moved(one: Opened) -> bool:
-    return _inode(one.workspace.layout.git_dir) != one.inode or not one.workspace.is_in_place
-
-
-def _inode(place: Path) -> int:
-    try:
-        return place.stat().st_ino
-    except OSError:
-        return 0
+    return inode(one.workspace.layout.git_dir) != one.inode or not one.workspace.is_in_place

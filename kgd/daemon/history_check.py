@@ -13,16 +13,16 @@ from pathlib import Path
 
 from kgd.config.entries import Registry
 from kgd.errors import KgdError
-from kgd.git import refs, remote_settings
+from kgd.git import refs
 from kgd.git.files import replace
 from kgd.git.history import first_missing
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
 from kgd.git.remote import GitRemote
-from kgd.git.remote_settings import Remote
+from kgd.git.remote_settings import Remote, remotes
 from kgd.git.store import ObjectStore
-from kgd.sync.hub_sign_in import network_of
+from kgd.sync.hub_sign_in import credential_of, network_of
 from kgd.workspace.workspace import Workspace
 
 RETRY_SECONDS = 60.0
@@ -134,10 +134,7 @@ def heal_closed(layout: Layout, registry: Registry) -> bool:
     store, places = layout.open(), (layout.work_tree, layout.code_tree)
     entry = next((one for one in registry.entries.values() if one.path and Path(one.path) in places), None)
     sources = []
-    for remote in remote_settings.remotes(layout):
-        token = remote.token
-        if entry and entry.remote and remote_settings.parse_stored(layout, entry.remote) == remote.url:
-            token = token or entry.token
-        network = network_of(token, patience=registry.settings.remote_seconds)
+    for remote in remotes(layout):
+        network = network_of(credential_of(remote, layout, entry), patience=registry.settings.remote_seconds)
         sources.append((remote, GitRemote(remote.url, store, network)))
     return heal(store, sources)

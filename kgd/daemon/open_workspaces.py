@@ -26,9 +26,9 @@ from kgd.errors import KgdError
 from kgd.git import refs
 from kgd.git.program import GitFailed
 from kgd.git.remote import GitRemote
-from kgd.git.remote_settings import Remote, parse_stored, remotes
+from kgd.git.remote_settings import Remote, remotes
 from kgd.git.store import ObjectStore
-from kgd.sync.hub_sign_in import network_of
+from kgd.sync.hub_sign_in import credential_of, network_of
 from kgd.workspace.repository import give_memory_back
 from kgd.workspace.workspace import Workspace
 
@@ -267,11 +267,13 @@ class ClosedSync:
         """Whether a round with this remote would move anything."""
         if remote.seconds == 0 or entry.sync == 0:
             return False
-        is_registered = bool(entry.remote) and parse_stored(layout, entry.remote) == remote.url
-        token = remote.token or (entry.token if is_registered else "")
         store = ObjectStore(layout.git_dir, layout.work_tree)
         patience = self._daemon.registry.current().settings.remote_seconds
-        theirs = GitRemote(remote.url, store, network_of(token, patience=patience)).ls(remote.ref).get(remote.ref)
+        theirs = (
+            GitRemote(remote.url, store, network_of(credential_of(remote, layout, entry), patience=patience))
+            .ls(remote.ref)
+            .get(remote.ref)
+        )
         tip = refs.value_of(layout.git_dir, refs.HEAD)
         if theirs == tip or tip is None:
             return False

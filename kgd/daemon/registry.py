@@ -27,6 +27,7 @@ from kgd.git.layout import Layout, check_configuration
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import parse_url
 from kgd.git.store import ObjectStore
+from kgd.shared_threads import Task, Threads
 from kgd.workspace.repository import read_settings
 
 
@@ -144,6 +145,7 @@ FILE = "workspaces.yaml"
 BRANCHES = ("refs/heads/main", "refs/heads/master")
 PACK_BYTES = 64 << 20
 CLOSE_SECONDS = 3.0
+THREADS = Threads("kgd-organisation", 1)
 
 log = logging.getLogger("kgd.organisation")
 
@@ -160,16 +162,16 @@ class Organisation:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._done: tuple[str, float] = "", 0.0
-        self._thread: threading.Thread | None = None
+        self._task: Task | None = None
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="kgd-organisation", daemon=True)
-        self._thread.start()
+        self._task = Task(THREADS, self._step)
+        self._task.wake()
 
     def close(self) -> None:
         self._stop.set()
-        if self._thread:
-            self._thread.join(CLOSE_SECONDS)
+        if self._task:
+            self._task.close(CLOSE_SECONDS)
 
     def refresh(self) -> None:
         """Fetch the registry now. A failure is recorded in `problem`, and the last good version stays in use."""
@@ -187,15 +189,14 @@ class Organisation:
                 self.problem = f"{reason.rstrip('.')}. The last good version is used."
                 log.warning("the organisation's registry is not used", extra={"reason": reason[:300]})
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            address = self._registry.current().organisation
-            known, at = self._done
-            pause = RETRY_SECONDS if self.problem else FETCH_SECONDS
-            if address != known or time.monotonic() - at >= (LOOK_SECONDS if is_shared_file(address) else pause):
-                self.refresh()
-                self._done = address, time.monotonic()
-            self._stop.wait(LOOK_SECONDS)
+    def _step(self) -> float:
+        address = self._registry.current().organisation
+        known, at = self._done
+        pause = RETRY_SECONDS if self.problem else FETCH_SECONDS
+        if address != known or time.monotonic() - at >= (LOOK_SECONDS if is_shared_file(address) else pause):
+            self.refresh()
+            self._done = address, time.monotonic()
+        return LOOK_SECONDS
 
     def _from_git(self, address: str) -> bytes:
         home = scratch_repository(self._scratch)

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import random
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from kgd.config.entries import Entry
 from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Advice, Damaged, Do, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
+from kgd.git.files import inode
 from kgd.git.objects import ObjectId
 from kgd.git.remote import PATIENCE, GitRemote, Progress, repository_at
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
 from kgd.shared_threads import Task, Threads
 from kgd.sync import round as rounds
-from kgd.sync.hub_sign_in import network_of
+from kgd.sync.hub_sign_in import credential_of, is_shared_by, network_of
 from kgd.sync.remote_state import Machine, Now
 from kgd.sync.round import Done
 from kgd.workspace.answers import Stage
@@ -230,27 +229,25 @@ class Syncing:
     def _as_registered(self, one: Remote) -> Remote:
         """The remote with the interval from the registry."""
         entry = self._registered
-        return replace(one, seconds=entry.sync) if entry and entry.sync is not None and self._is_of(entry, one) else one
+        if entry is None or entry.sync is None or not is_shared_by(entry, self.workspace.layout, one):
+            return one
+        return replace(one, seconds=entry.sync)
 
-    def registered_token(self, one: Remote) -> str:
-        """The registry's credential reference for exactly this address."""
-        entry = self.entry()
-        return entry.token if entry and entry.token and self._is_of(entry, one) else ""
+    def credential(self, one: Remote) -> str:
+        """The reference of a remote's credential."""
+        return credential_of(one, self.workspace.layout, self.entry())
 
     def is_registered(self, one: Remote) -> bool:
         """Whether the registry shares the workspace through this remote, which `reload` then adds if it is missing."""
         entry = self.entry()
-        return entry is not None and bool(entry.path) and self._is_of(entry, one)
-
-    def _is_of(self, entry: Entry, one: Remote) -> bool:
-        return bool(entry.remote) and one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote)
+        return entry is not None and bool(entry.path) and is_shared_by(entry, self.workspace.layout, one)
 
     def _add_registered(self) -> None:
         """Add the registry's remote to the repository, if it is missing."""
         entry, layout = self._registered, self.workspace.layout
         if entry is None or not entry.path or not entry.remote:
             return
-        if not any(self._is_of(entry, one) for one in remote_settings.remotes(layout)):
+        if not any(is_shared_by(entry, layout, one) for one in remote_settings.remotes(layout)):
             url = remote_settings.parse_stored(layout, entry.remote)
             remote_settings.add(layout, Remote("origin", url, entry.ref or layout.branch))
 
@@ -388,9 +385,8 @@ class _Runner:
 
     def transport(self) -> GitRemote:
         syncing, remote = self._syncing, self.machine.remote
-        reference = remote.token or syncing.registered_token(remote)
         network = network_of(
-            reference,
+            syncing.credential(remote),
             environment=syncing.environment,
             patience=syncing.patience,
             stop=self._stopping,
@@ -452,22 +448,15 @@ class _Runner:
         """Watch a remote in a local directory; start a new watch if the directory was replaced."""
         directory = self.machine.remote.url.directory
         git_dir = repository_at(directory) if directory is not None else None
-        inode = _inode(git_dir) if git_dir else 0
-        if self._watch and self._watch[1] != inode:
+        place = inode(git_dir) if git_dir else 0
+        if self._watch and self._watch[1] != place:
             self._watch[0].close()
             self._watch = None
         if git_dir is not None and self._watch is None and not self._stopping.is_set():
             folders = [Folder(git_dir, recursive=False), Folder(git_dir / "refs")]
             watch = Watch(folders, self.changed_there, rescan_seconds=600.0, quiet_seconds=QUIET)
             watch.start()
-            self._watch = (watch, inode)
-
-
-def _inode(path: Path) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0
+            self._watch = (watch, place)
 
 
 SECONDS = 45.0

@@ -95,6 +95,14 @@ def is_cut(data: bytes, whole: bytes) -> bool:
     return len(data) <= len(whole) and all(there in (0, meant) for there, meant in zip(data, whole, strict=False))
 
 
+def inode(path: Path) -> int:
+    """The inode of a path; 0 if there is none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
 def same_file(a: Path, b: Path) -> bool:
     """Whether both names lead to one inode; False if either is missing."""
     try:

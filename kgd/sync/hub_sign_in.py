@@ -18,8 +18,11 @@ import orjson
 
 from kgd.config import person_environment
 from kgd.config.credentials import keep_again, secret
+from kgd.config.entries import Entry
 from kgd.errors import MALFORMED, Invalid, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.git.layout import Layout
 from kgd.git.remote import PATIENCE, Network, Progress
+from kgd.git.remote_settings import Remote, parse_stored
 from kgd.http_client import LOOPBACK, Address, HttpClient
 
 PLACE = "/v1/sign_in"
@@ -210,6 +213,16 @@ def _number(said: Mapping[str, Any], name: str, usual: int, most: int) -> int:
 def _is_page(uri: str) -> bool:
     parts = urlsplit(uri)
     return uri.isascii() and uri.isprintable() and (parts.scheme == "https" or parts.hostname in LOOPBACK)
+
+
+def is_shared_by(entry: Entry | None, layout: Layout, remote: Remote) -> bool:
+    """Whether the registry shares a workspace through exactly this address."""
+    return entry is not None and bool(entry.remote) and parse_stored(layout, entry.remote) == remote.url
+
+
+def credential_of(remote: Remote, layout: Layout, entry: Entry | None) -> str:
+    """The reference of a remote's credential: its own, or the registry's for exactly this address."""
+    return remote.token or (entry.token if entry and is_shared_by(entry, layout, remote) else "")
 
 
 def network_of(

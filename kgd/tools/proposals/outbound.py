@@ -266,7 +266,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
         return "only the hub's administrator can change its upstream"
     try:
         there = remote(workspace.layout, found.remote)
-        reference = there.token or session.daemon.syncing(workspace).registered_token(there)
+        reference = session.daemon.syncing(workspace).credential(there)
         token = bearer(reference) if reference else ""
         if there.direction == "pull":
             return f"kgd only pulls from '{there.name}'"
