@@ -269,11 +269,8 @@ class ClosedSync:
             return False
         store = ObjectStore(layout.git_dir, layout.work_tree)
         patience = self._daemon.registry.current().settings.remote_seconds
-        theirs = (
-            GitRemote(remote.url, store, network_of(credential_of(remote, layout, entry), patience=patience))
-            .ls(remote.ref)
-            .get(remote.ref)
-        )
+        network = network_of(credential_of(remote, layout, entry), patience=patience)
+        theirs = GitRemote(remote.url, store, network).ls(remote.ref).get(remote.ref)
         tip = refs.value_of(layout.git_dir, refs.HEAD)
         if theirs == tip or tip is None:
             return False

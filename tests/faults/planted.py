@@ -87,9 +87,9 @@ BUGS = {
     ),
     "sync-token": Bug(
         "the registry's credential goes to every remote",
-        "kgd/daemon/syncing.py",
-        'return entry.token if entry and entry.token and self._is_of(entry, one) else ""',
-        'return entry.token if entry else ""',
+        "kgd/sync/hub_sign_in.py",
+        'entry.token if entry and is_shared_by(entry, layout, remote) else ""',
+        'entry.token if entry else ""',
         ("tests/sync/test_trouble.py::test_the_registrys_token_goes_to_its_own_address_and_to_no_other",),
     ),
     "hub-revoked": Bug(
