@@ -32,9 +32,7 @@ from kgd.git.refs import NOTES, RefMoved, move_ref
 from kgd.git.staging import KGD, Sign, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal
-from kgd.signatures import allowed_signers
-from kgd.signatures.allowed_signers import AllowedSigners
-from kgd.signatures.wire import fingerprint
+from kgd.signatures import SIGNERS_PATH, AllowedSigners, fingerprint, parse_signers
 from kgd.workspace.merging.histories import is_pure
 
 TRIES = 20
@@ -426,11 +424,11 @@ class SignedHistory:
 
     def _rules_of(self, tree: ObjectId) -> _Rules:
         top = self._store.tree(tree)
-        found = (top.get(name.encode()) for name in (allowed_signers.PATH, SETTINGS))
+        found = (top.get(name.encode()) for name in (SIGNERS_PATH, SETTINGS))
         return _Rules(*(entry[1] if entry else None for entry in found))
 
     def _list(self, blob: ObjectId | None) -> AllowedSigners:
-        return allowed_signers.parse(self._store.read(blob)) if blob else AllowedSigners()
+        return parse_signers(self._store.read(blob)) if blob else AllowedSigners()
 
     def _requires(self, rules: _Rules) -> bool:
         return requires_signatures(self._store.read(rules.settings) if rules.settings else None)

@@ -612,4 +612,4 @@ def _compared(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> _Changed
     is_plain = all(path.startswith("nodes/") for path, _, _ in files)
     subject = own.message.partition("\n")[0]
     blobs = {path: new for path, _, new in files} if is_plain else {}
-    return _Changed(own.author_time, own.author_name[:LONGEST], subject[:LONGEST], uris, blobs)
+    return _Changed(own.author.time, own.author.name[:LONGEST], subject[:LONGEST], uris, blobs)

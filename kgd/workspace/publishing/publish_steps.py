@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.errors import KgdError
-from kgd.git import index_file, refs, user_index
+from kgd.git import index_file, refs
 from kgd.git.files import same_file
 from kgd.git.layout import Layout
 from kgd.git.objects import PLAIN, Entry, ObjectId
@@ -461,7 +461,7 @@ class UserStaging:
         """
         self._found, self._settle, self._held = found, settle, None
         if found.stamp != self._stamp:
-            self._stamp, self.left_out = found.stamp, user_index.left_out(self._layout.git_dir)
+            self._stamp, self.left_out = found.stamp, index_file.left_out(self._layout.git_dir)
             self._changes()  # before a program can move the branch alone
         was = self.is_in_use
         self.is_in_use = was and self._is_held()
@@ -487,7 +487,7 @@ class UserStaging:
                 f"kgd commits after {STAGED_SECONDS / 60:g} minutes",
                 is_brief=False,
             )
-        if user_index.is_commit_open(layout.git_dir, layout.branch) and self._is_git_running():
+        if index_file.is_commit_open(layout.git_dir, layout.branch) and self._is_git_running():
             raise Blocked("a git command is running in the work tree", is_brief=False)
 
     def published(self, found: Signature) -> None:
@@ -509,9 +509,9 @@ class UserStaging:
         if key != self._key:
             before, is_moved = self._staged, self._key is not None and self._key[0] == key[0]
             self._key, branch = key, self._found.branch
-            self._staged = user_index.staged(self._layout.git_dir, branch) if branch else {}
+            self._staged = index_file.staged(self._layout.git_dir, branch) if branch else {}
             # A program that moves the branch alone stages nothing; a soft reset does, for the user's next commit.
-            if is_moved and not user_index.is_after_reset(self._layout.git_dir, self._layout.branch):
+            if is_moved and not index_file.is_after_reset(self._layout.git_dir, self._layout.branch):
                 self._staged = {path: blob for path, blob in self._staged.items() if path in before}
             if not self._staged.items() <= before.items():
                 self._since = min(time.time_ns(), self._found.stamp[1])
@@ -524,4 +524,4 @@ class UserStaging:
         return self._held
 
     def _is_git_running(self) -> bool:
-        return user_index.is_git_running(self._layout.work_tree, self._layout.git_dir)
+        return index_file.is_git_running(self._layout.work_tree, self._layout.git_dir)
