@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from math import cos, hypot
 from typing import Literal
 
-from kgd.drawing.layout import Layout, Point
-from kgd.drawing.routing import along
+from kgd.drawing.layout import Layout, Point, along, cells_of
+from kgd.drawing.looks import CHARACTER, HEIGHT, shortened, width, wrapped
 from kgd.drawing.scene import GROUP, Dot, Line
-from kgd.drawing.text import CHARACTER, HEIGHT, shortened, width, wrapped
 
 Side = Literal["right", "left", "below", "above", "title"]
 """The side of a dot, or the upper left corner of a box."""
@@ -187,18 +186,13 @@ class Taken:
         self._cells: Mapping[tuple[int, int], list[tuple[Box, tuple[str, ...]]]] = defaultdict(list)
 
     def take(self, box: Box, *by: str) -> None:
-        for cell in _cells(box):
+        for cell in cells_of(*box, CELL):
             self._cells[cell].append((box, by))
 
     def has_room(self, box: Box, but: str) -> bool:
         left, top, right, bottom = box
-        for cell in _cells(box):
+        for cell in cells_of(*box, CELL):
             for (a, b, c, d), by in self._cells.get(cell, ()):
                 if but not in by and left < c and a < right and top < d and b < bottom:
                     return False
         return True
-
-
-def _cells(box: Box) -> list[tuple[int, int]]:
-    left, top, right, bottom = (int(side // CELL) for side in box)
-    return [(x, y) for x in range(left, right + 1) for y in range(top, bottom + 1)]

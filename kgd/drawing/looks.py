@@ -1,11 +1,13 @@
-"""Looks: the form and the colour of a node's type, the same in every picture."""
+"""Looks: the form and the colour of a node's type, the same in every picture; and the size of text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
+from textwrap import wrap
 from typing import Literal
+from unicodedata import east_asian_width
 from zlib import crc32
 
 Form = Literal[
@@ -139,3 +141,33 @@ def look_of(type: str, tone: str = "") -> Look:
 def place_of(type: str) -> tuple[int, str]:
     """The sort key of a type: types of knowledge, then code and areas, then types that kgd does not define."""
     return ORDER.get(type, len(ORDER)), type
+
+
+TEXT = 13
+"""The size of the text in the picture's units, which are pixels."""
+HEIGHT, CHARACTER = 15.0, 7.2
+"""The height of a label, and the width of its character; a wide character takes twice the width."""
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, cut to a number of characters with an ellipsis."""
+    if width(text) <= longest:
+        return text
+    kept, room = "", longest - 1
+    for character in text:
+        room -= width(character)
+        if room < 0:
+            break
+        kept += character
+    return kept.rstrip(" ,.;:-") + "…"
+
+
+def wrapped(text: str, longest: int, most: int) -> str:
+    """The text in at most `most` lines of at most `longest` characters; if it is longer, it ends with an ellipsis."""
+    room = longest if width(text) == len(text) else longest // 2
+    return "\n".join(wrap(text, room, max_lines=most, placeholder="…"))
+
+
+def width(text: str) -> int:
+    """The number of characters, where a wide one counts twice."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)

@@ -14,12 +14,10 @@ from math import cos, hypot, pi, sin, sqrt
 from typing import Literal
 
 from kgd.drawing.labels import GAP, TITLE, Label, box, middle, occupied, place_labels, radius
-from kgd.drawing.layout import Layout, layout_scene
-from kgd.drawing.looks import COLOURS, OUTLINES, Form, look_of
+from kgd.drawing.layout import Curve, Layout, Spot, along, layout_scene
+from kgd.drawing.looks import CHARACTER, COLOURS, HEIGHT, OUTLINES, TEXT, Form, look_of, width
 from kgd.drawing.packing import Place
-from kgd.drawing.routing import Curve, Spot, along
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
-from kgd.drawing.text import CHARACTER, HEIGHT, TEXT, width
 from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"

@@ -15,13 +15,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
-from kgd.drawing.layout import APART, INNER, MOST_RINGS, OUTER, ROW_HIGH, TALL, WIDE, Point, layout_dots, layout_scene
-from kgd.drawing.looks import KNOWN, OTHERS, OUTLINES, look_of
+from kgd.drawing.layout import (
+    APART,
+    INNER,
+    MOST_RINGS,
+    OUTER,
+    ROW_HIGH,
+    TALL,
+    WIDE,
+    Point,
+    along,
+    layout_dots,
+    layout_scene,
+)
+from kgd.drawing.looks import CHARACTER, KNOWN, OTHERS, OUTLINES, look_of, shortened, width
 from kgd.drawing.packing import Place
-from kgd.drawing.routing import along
 from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
-from kgd.drawing.text import CHARACTER, shortened, width
 
 SVG = "{http://www.w3.org/2000/svg}"
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
