@@ -14,7 +14,8 @@ import pytest
 from markupsafe import Markup
 
 from kgd.errors import NotFound
-from kgd.ui import manual, manual_search, site
+from kgd.ui import manual, site
+from kgd.ui.pages import manual as pages
 from kgd.ui.pages.manual import PLACES
 from tests.test_docs import PAGES, ROOT
 
@@ -133,22 +134,22 @@ def test_no_link_shows_a_file_name_as_its_text() -> None:
     ],
 )
 def test_the_search_finds_sections_by_their_words(query: str, page: str, heading: str) -> None:
-    found = [(hit.section.chapter.name, hit.section.heading.title) for hit in manual_search.find(query)[:5]]
+    found = [(hit.section.chapter.name, hit.section.heading.title) for hit in pages.find(query)[:5]]
     assert (page, heading) in found
 
 
 def test_a_hit_shows_the_words_of_the_question_marked_and_nothing_else_as_html() -> None:
-    hits = manual_search.find("mint <infra>")
+    hits = pages.find("mint <infra>")
     assert any("<mark>mint</mark> <mark>infra</mark>" in hit.snippet for hit in hits)
-    assert any("&lt;" in hit.snippet for hit in manual_search.find("workspace digest"))
+    assert any("&lt;" in hit.snippet for hit in pages.find("workspace digest"))
     for hit in hits:
-        assert len(hit.snippet.striptags()) <= manual_search.SNIPPET + 4
+        assert len(hit.snippet.striptags()) <= pages.SNIPPET + 4
         assert set(re.findall(r"</?(\w+)", hit.snippet)) <= {"mark"}
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!", "xyzzy plugh", "()[*", "\x00", "ſ" * 500])
 def test_a_question_without_results_is_no_error(query: str) -> None:
-    assert manual_search.find(query) == []
+    assert pages.find(query) == []
 
 
 @pytest.mark.slow

@@ -24,9 +24,8 @@ from kgd.hub.push_execution import Receiving
 from kgd.hub.sign_in import SignInApi
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
-from kgd.ui.addresses import first
 from kgd.ui.live_updates import Live
-from kgd.ui.server import Place, Ui
+from kgd.ui.server import Place, Ui, start_page
 from kgd.ui.visit import ROOT
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class Hub:
             path="/" if listen.is_encrypted else ROOT,  # the prefix __Host- requires the path /
         )
         ui = Ui(self._daemon, self._browsers.sessions, live, place, self._gate, self._bodies, self._sign_ins)
-        return [Route("/", ui.guarded(first), methods=["GET"]), *ui.routes()]
+        return [Route("/", ui.guarded(start_page), methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """After an unexpected end, stop the daemon as well, so that a service manager restarts both."""

@@ -37,9 +37,8 @@ from kgd.model.access import Verb
 from kgd.tools import EVERY
 from kgd.tools.operation import Answer, Operation
 from kgd.tools.session import Session
-from kgd.ui.addresses import first
 from kgd.ui.live_updates import Live
-from kgd.ui.server import Place, Ui
+from kgd.ui.server import Place, Ui, start_page
 from kgd.ui.sessions import Sessions
 from kgd.ui.visit import ROOT
 
@@ -138,7 +137,7 @@ class PagesServer:
             return problem(NotFound("there is nothing here", next=f"The pages are at {own}{ROOT}/."))
 
         made = Starlette(
-            routes=[Route("/", first, methods=["GET"]), *ui.routes(), *tool_routes(api)],
+            routes=[Route("/", start_page, methods=["GET"]), *ui.routes(), *tool_routes(api)],
             middleware=[Middleware(HostCheck, listen=Listen(LOOPBACK, port))],
             exception_handlers={404: nothing, 405: other_method},
         )

@@ -19,8 +19,8 @@ from kgd.model.text_merge import common_parts
 from kgd.model.uri import name_of, scheme_of
 from kgd.tools.nodes import UNSEEN_MESSAGE
 from kgd.ui.node_reading import titles
-from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Visit
+from kgd.ui.words import words_of
 
 AT = "data"
 VERIFIED = "data/verified"

@@ -20,7 +20,7 @@ from kgd.index.snippets import spans
 from kgd.model import escaping
 from kgd.model.change import Author
 from kgd.tools.nodes import OWN_CLIENTS
-from kgd.ui import error_words
+from kgd.ui import words
 from kgd.ui.changes import rewritten
 from kgd.ui.highlighting import highlighted
 from kgd.ui.markdown import laid_out, shown
@@ -110,13 +110,13 @@ def _environment() -> Environment:
         "short": short,
         "marked": marked,
         "rewritten": rewritten,
-        "sentence": sentence,
+        "sentence": words.sentence,
         "commands": commands,
         "breakable": breakable,
         "unbroken": unbroken,
-        "message": error_words.message,
-        "place": error_words.place,
-        "next_step": error_words.next_step,
+        "message": words.message,
+        "place": words.place,
+        "next_step": words.next_step,
         "person": person,
         "initials": initials,
         "author": lambda line: Author.of(line).name,
@@ -132,13 +132,6 @@ def _environment() -> Environment:
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
-
-
-def sentence(text: str) -> str:
-    """Capitalise a text, unless it starts with an address or a path."""
-    if {"/", "#", "_", "`"} & set(text.partition(" ")[0]):
-        return text
-    return text[:1].upper() + text[1:]
 
 
 def commands(text: str) -> Markup:
@@ -286,9 +279,9 @@ def share(part: int, whole: int) -> str:
     return f"{rounded} %" if rounded else "less than 1 %"
 
 
-def listed_words(words: Sequence[str]) -> str:
+def listed_words(listed: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    *first, last = words or [""]
+    *first, last = listed or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 

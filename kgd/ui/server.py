@@ -1,4 +1,5 @@
-"""Routing of browser requests: checks, sessions, and the page that answers.
+"""Routing of browser requests: checks, sessions, and the page that answers; static files; and redirects to the nearest
+page above an address.
 
 Each page is rendered in one worker thread. A submitted form is answered with a redirect, so that a reload repeats
 nothing.
@@ -9,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -26,15 +28,14 @@ from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Una
 from kgd.git.objects import is_id
 from kgd.model.token import TokenRecord
 from kgd.tools.visibility import sight
-from kgd.ui import addresses, rendering
+from kgd.ui import rendering
 from kgd.ui.live_updates import Live
-from kgd.ui.navigation import NAVIGATION
 from kgd.ui.pages import ENTRIES, PAGES
-from kgd.ui.reports import Notice
+from kgd.ui.pages.palette import NAVIGATION
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, browser_id, is_proof, proof
 from kgd.ui.sign_in import SignInPages, SignIns
-from kgd.ui.visit import ROOT, THEMES, Download, Entry, Handled, Incomplete, Redirect, Visit, address, own
+from kgd.ui.visit import ROOT, THEMES, Download, Entry, Handled, Incomplete, Notice, Redirect, Visit, address, own
 
 THREADS = 40
 """Number of pages rendered at a time; further requests wait."""
@@ -103,8 +104,8 @@ class Ui:
         """Return all routes below `/ui`."""
         below = f"{ROOT}/w/{{workspace}}"
         handlers: list[tuple[str, Handler, tuple[str, ...]]] = [
-            (ROOT, addresses.first, ("GET",)),
-            (f"{ROOT}/static/{{name}}", addresses.static, ("GET",)),
+            (ROOT, start_page, ("GET",)),
+            (f"{ROOT}/static/{{name}}", static, ("GET",)),
             (f"{ROOT}/in/{{code}}", self.link, ("GET",)),
             (f"{ROOT}/in", self.enter, ("POST",)),
             (f"{ROOT}/out", self.leave, ("POST",)),
@@ -112,7 +113,7 @@ class Ui:
             (f"{below}/events", self.events, ("GET",)),
             *((f"{below}/{entry.place}", self._page(entry), entry.methods) for entry in ENTRIES),
             *((f"{ROOT}/{entry.place}", self._page(entry), entry.methods) for entry in PAGES),
-            (f"{ROOT}/{{rest:path}}", addresses.unknown, ("GET", "POST")),
+            (f"{ROOT}/{{rest:path}}", unknown, ("GET", "POST")),
         ]
         return [Route(path, self.guarded(handler), methods=list(methods)) for path, handler, methods in handlers]
 
@@ -278,7 +279,7 @@ class Ui:
             return Response(handled.body, headers=headers, media_type=handled.media_type)
         # The answer to a form has no address that could be refreshed.
         since = mark if request.method == "GET" else ""
-        around = self._around(visit, key) | {"current": addresses.shown_as(entry), "since": since}
+        around = self._around(visit, key) | {"current": shown_as(entry), "since": since}
         if not visit.is_refresh:  # a refresh must not use up the message for another page
             around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
@@ -338,7 +339,7 @@ class Ui:
             is_refresh="hx-request" in request.headers,
             theme=theme if (theme := request.cookies.get(THEME, "")) in THEMES else "",
             browser=browser_id(self._key(request)),
-            back=addresses.above(request.url.path) if request.method == "POST" else _here(request),
+            back=above(request.url.path) if request.method == "POST" else _here(request),
         )
         if visit.workspace and visit.workspace not in visit.workspaces():
             raise NotFound("you have no workspace with that name", next="The start page lists your workspaces.")
@@ -400,10 +401,89 @@ def _handled(entry: Entry, visit: Visit, request: Request) -> Handled:
     except Incomplete:
         if request.method == "POST" or not visit.workspace:
             raise
-        return Redirect(visit.to(addresses.page_above(entry)))
+        return Redirect(visit.to(page_above(entry)))
 
 
 def _here(request: Request) -> str:
     """Return the requested address, encoded as it was sent."""
     path = request.scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or request.url.path
     return path + (f"?{request.url.query}" if request.url.query else "")
+
+
+START = "overview"
+"""The first page of a workspace."""
+KEPT = {"cache-control": "public, max-age=31536000, immutable"}
+
+
+async def static(request: Request) -> Response:
+    """Answer with a static file, which browsers may cache permanently."""
+    name = request.path_params["name"]
+    if name not in rendering.STATIC:
+        raise NotFound("this file does not exist", next="Open the start page.")
+    return Response(rendering.asset(name)[0], headers=rendering.HEADERS | KEPT, media_type=rendering.STATIC[name])
+
+
+async def start_page(request: Request) -> Response:
+    """Redirect to the start page."""
+    return RedirectResponse(f"{ROOT}/", 303, rendering.HEADERS)
+
+
+async def unknown(request: Request) -> Response:
+    """Redirect to the nearest page if the address is the beginning of a page's address, or ends in a slash.
+
+    Raises:
+        NotFound: It is not.
+    """
+    target = nearest(request.path_params["rest"]) if request.method in ("GET", "HEAD") else None
+    if target is None:
+        raise NotFound("this page does not exist", next="Check the address.")
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{ROOT}/{quote(target)}{query}", 303, rendering.HEADERS)
+
+
+def nearest(path: str) -> str | None:
+    """Return the page to show for a part of an address, such as ``w/shop``; None if no page's address begins with it.
+
+    >>> nearest("w/shop"), nearest("w/shop/workspaces/tokens"), nearest("w/shop/nothing")
+    ('w/shop/overview', 'w/shop/workspaces', None)
+    """
+    area, _, rest = path.strip("/").partition("/")
+    if area != "w":
+        return _above(path.strip("/"), _places(PAGES), "")
+    workspace, _, place = rest.partition("/")
+    if not workspace:
+        return ""
+    found = _above(place, _places(ENTRIES), START)
+    return None if found is None else f"w/{workspace}/{found}"
+
+
+def above(path: str) -> str:
+    """Return the address of the nearest page above a path, such as the path of a form.
+
+    >>> above("/ui/w/shop/review/revert"), above("/ui/theme")
+    ('/ui/w/shop/review', '/ui/')
+    """
+    return f"{ROOT}/{quote(nearest(path.removeprefix(ROOT).rpartition('/')[0]) or '')}"
+
+
+def shown_as(entry: Entry) -> str:
+    """Return the name of the navigation's entry to mark: of the page itself, or of the page that it belongs to."""
+    return entry.place if entry.place in NAVIGATION else entry.name
+
+
+def page_above(entry: Entry) -> str:
+    """Return the page in the navigation that an address belongs to."""
+    return entry.name if entry.name in NAVIGATION else START
+
+
+def _above(place: str, places: frozenset[str], first: str) -> str | None:
+    if place and place not in places and not any(one.startswith(f"{place}/") for one in places):
+        return None
+    while place and place not in places:
+        place = place.rpartition("/")[0]
+    return place or first
+
+
+@cache
+def _places(entries: tuple[Entry, ...]) -> frozenset[str]:
+    return frozenset(entry.place for entry in entries if "GET" in entry.methods)

@@ -8,7 +8,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from kgd.ui import manual, manual_search, rendering
+from kgd.ui import manual, rendering
+from kgd.ui.pages import manual as pages
 
 FILES = ("kgd.css", "code.css", "manual.css", "manual.js", "icon.svg")
 SEARCH = "find.html"
@@ -59,7 +60,7 @@ def _index() -> str:
             "page": section.chapter.title,
             "heading": section.heading.title,
             "group": section.chapter.group,
-            "factor": manual_search.LATER.get(section.chapter.group, 1.0),
+            "factor": pages.LATER.get(section.chapter.group, 1.0),
             "address": _page(SEARCH, section.chapter.name, section.heading.anchor),
             "text": section.text,
         }
@@ -67,11 +68,11 @@ def _index() -> str:
     ]
     index = {
         "sections": sections,
-        "common": sorted(manual_search.COMMON),
-        "limit": manual_search.LIMIT,
-        "words": manual_search.WORDS,
-        "snippet": manual_search.SNIPPET,
-        "covered": manual_search.COVERED,
+        "common": sorted(pages.COMMON),
+        "limit": pages.LIMIT,
+        "words": pages.WORDS,
+        "snippet": pages.SNIPPET,
+        "covered": pages.COVERED,
     }
     return f"window.manualIndex = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"
 

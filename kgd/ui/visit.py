@@ -1,15 +1,16 @@
-"""One request of a page: its visitor, workspace, fields, and calls of tools."""
+"""One request of a page: its visitor, workspace, fields and calls of tools, and the report of its change."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound
+from kgd.errors import MALFORMED, Forbidden, Invalid, KgdError, NotFound
 from kgd.git.program import GitFailed
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
@@ -20,6 +21,7 @@ from kgd.tools.hubs.token_calls import allowed, call, refusal
 from kgd.tools.operation import Answer
 from kgd.tools.session import Session
 from kgd.ui.sessions import Visitor
+from kgd.ui.words import next_step, sentence
 
 CLIENT = "kgd ui"
 ROOT = "/ui"
@@ -254,3 +256,58 @@ def own(place: str) -> str:
     if len(place) > LONGEST_PLACE:
         place = place.partition("?")[0]
     return place if is_ours and len(place) <= LONGEST_PLACE else f"{ROOT}/"
+
+
+SHOWN = 10
+"""Number of digits of a commit in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message, and the commit in a workspace that it reports; without a commit there is nothing to undo."""
+
+    text: str
+    commit: str = ""
+    workspace: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The text before the commit, the digits of the commit in the text, and the text after it."""
+        return self.text.partition(self.commit[:SHOWN]) if self.commit else (self.text, "", "")
+
+    def written(self) -> str:
+        """Return the notice as a text that `read` accepts."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Notice | None:
+        """Return the notice of a text; None for an empty text. A text of an earlier version is the message itself."""
+        try:
+            return cls(**json.loads(text)) if text else None
+        except MALFORMED:
+            return cls(text)
+
+
+NOTHING = "Nothing was changed."
+
+
+def reported(
+    to: str, answer: Mapping[str, Any], done: str = "Saved", nothing: str = NOTHING, more: str = ""
+) -> Redirect:
+    """Redirect to a page that reports a change with its commit, its warnings and similar nodes, and can undo it.
+
+    Args:
+        answer: The answer of a tool that writes.
+        done: The words before the commit, which `nothing` replaces without one.
+        more: A last sentence.
+    """
+    commit = answer.get("commit") or ""
+    told = f"{done} with commit {commit[:SHOWN]}." if commit else nothing
+    warnings = (_ended(sentence(next_step(one))) for one in answer.get("warnings", ()))
+    like = (f"It may duplicate {', '.join(one['like'])}." for one in answer.get("similar", ()))
+    return Redirect(to, " ".join(filter(None, (told, *warnings, *like, more))), undo=commit)
+
+
+def _ended(text: str) -> str:
+    """A text with a full stop, unless it ends as a sentence."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -12,7 +12,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.tools import addressing, call
 from kgd.tools.session import Session
-from kgd.ui.pages import history, node_changes
+from kgd.ui.pages import history, node
 from kgd.ui.sessions import Visitor
 from kgd.ui.visit import Page, Visit
 from kgd.workspace.workspace import Workspace
@@ -261,7 +261,7 @@ def test_a_long_text_is_searched_for_a_line_number_in_linear_time(unit: str) -> 
 @pytest.mark.parametrize("uri", ["services/auth", "concept:services/auth", "concept://shop/services/auth"])
 def test_pages_about_a_node_take_a_short_address(ask: Ask, daemon: Daemon, uri: str) -> None:
     ask.put(changes=upsert("services/auth", name="Auth", content="Keys rotate.\n"))
-    for make in (history.history, history.lines, history.messages, node_changes.confirm_delete):
+    for make in (history.history, history.lines, history.messages, node.confirm_delete):
         visit = Visit(daemon, Visitor(), "shop", {"uri": uri}, {}, lambda _: [], {}, "/ui/w/shop/node")
         page = make(visit)
         assert isinstance(page, Page)

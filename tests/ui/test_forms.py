@@ -24,8 +24,8 @@ from kgd.ui.changes import (
     shortened,
     side_by_side,
 )
-from kgd.ui.error_words import place
 from kgd.ui.pages.node_form import FIELDS, changes, meet, texts_of, typed_of
+from kgd.ui.words import place
 from tests.conftest import ROOT
 
 NODE = {

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from kgd.ui import manual_search, site
+from kgd.ui import site
+from kgd.ui.pages import manual as pages
 from tests.ui.conftest import account, axe
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -141,7 +142,7 @@ def test_the_folder_of_files_finds_the_same_sections(chromium: Browser, tmp_path
         expect(page.locator("#count")).to_have_text("20 results for “sync”")
         for question in QUESTIONS:
             page.get_by_role("searchbox", name="Search the manual").fill(question)
-            found = manual_search.find(question)
+            found = pages.find(question)
             expect(page.locator("#hits h2")).to_have_text([hit.section.heading.title for hit in found])
             shown = [hit.snippet.striptags() for hit in found]
             assert page.locator("#hits li > p:last-child").all_inner_texts() == shown

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from kgd.client.connection import Connection
-from kgd.ui.addresses import nearest
-from kgd.ui.navigation import NAVIGATION
+from kgd.ui.pages.palette import NAVIGATION
 from kgd.ui.rendering import short
+from kgd.ui.server import nearest
 from kgd.ui.visit import LONGEST_PLACE, own
 from tests.conftest import ROOT
 from tests.surfaces.conftest import make_code

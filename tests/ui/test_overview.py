@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from kgd.client.connection import Connection
 from kgd.errors import Advice, Do
-from kgd.ui import error_words, rendering
+from kgd.ui import rendering, words
 from kgd.ui.pages.attention import Waiting
 from kgd.ui.pages.overview import unread
 from tests.surfaces.conftest import git
@@ -217,7 +217,7 @@ def test_a_question_without_an_answer_invites_to_write_it(desk: Desk, page: Page
     ],
 )
 def test_the_place_of_an_error_is_the_label_of_a_field(at: str, shown: str) -> None:
-    assert error_words.place(at) == shown
+    assert words.place(at) == shown
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_the_place_of_an_error_is_the_label_of_a_field(at: str, shown: str) -> N
     ],
 )
 def test_a_message_names_fields_and_areas_as_the_pages_do(message: str, shown: str) -> None:
-    assert error_words.message(message) == shown
+    assert words.message(message) == shown
 
 
 @browser
@@ -253,7 +253,7 @@ def test_a_wrong_address_names_the_field_of_the_page(page: Page, watched: Watche
 
 def test_remedies_use_the_words_of_the_pages() -> None:
     advice = Advice("Find it with ", Do("search"), ", or make it with ", Do("put"), ".")
-    assert error_words.next_step(advice) == "Find it with the search, or make it with the editor."
+    assert words.next_step(advice) == "Find it with the search, or make it with the editor."
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_remedies_use_the_words_of_the_pages() -> None:
     [("the file is gone", "The file is gone"), ("concept://shop/a is old", "concept://shop/a is old"), ("", "")],
 )
 def test_a_sentence_is_capitalised_unless_it_starts_with_an_address(text: str, said: str) -> None:
-    assert rendering.sentence(text) == said
+    assert words.sentence(text) == said
 
 
 def test_only_backticks_become_markup() -> None:

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kgd.errors import Advice, Do
-from kgd.ui.reports import Notice, reported
+from kgd.ui.visit import Notice, reported
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, at, axe
 

@@ -10,9 +10,9 @@ from typing import Any
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, from_path, scheme_of, segments_of, workspace_of
 from kgd.tools.operation import Answer
-from kgd.ui.error_words import labelled
 from kgd.ui.node_reading import Row, lead, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.words import labelled
 
 ORDERS = {"gaps": "Uncovered first", "covered": "Covered first", "name": "By name"}
 ROWS = 100

@@ -16,10 +16,9 @@ from kgd.ui.changes import reasons_of, rows, titled
 from kgd.ui.node_reading import cited, lead, names
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.pages.conflicts import known_sides, listed
-from kgd.ui.relation_words import words_of
-from kgd.ui.rendering import counted, listed_words, sentence, stale_reason
-from kgd.ui.reports import reported
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.rendering import counted, listed_words, stale_reason
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
+from kgd.ui.words import sentence, words_of
 
 CARDS = 3
 """Largest number of cards of one kind."""

@@ -24,8 +24,7 @@ from kgd.ui.changes import (
 from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution, text_of
 from kgd.ui.node_reading import code_beside, titles
 from kgd.ui.node_reading import listed as listed_rows
-from kgd.ui.reports import reported
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 
 LISTED = 20
 TOGETHER = 12

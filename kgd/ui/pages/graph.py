@@ -26,11 +26,28 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.uri import is_owned, path_of
 from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
-from kgd.ui.pages.graph_address import COLOURS, COST, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
-from kgd.ui.pages.graph_walk import begun, card_of, found, legend_of, marked, paths, similar, walk, without
-from kgd.ui.relation_words import verb_of, words_of
+from kgd.ui.pages.graph_walk import (
+    COLOURS,
+    COST,
+    DEAREST,
+    DIRECTIONS,
+    GROUPINGS,
+    MOST_OFF,
+    TYPE,
+    Wanted,
+    begun,
+    card_of,
+    found,
+    legend_of,
+    marked,
+    paths,
+    similar,
+    walk,
+    without,
+)
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
+from kgd.ui.words import verb_of, words_of
 
 WORDING = {"in_words": in_words, "words_of": words_of, "verb_of": verb_of}
 BADGES: Mapping[Mark, str] = {

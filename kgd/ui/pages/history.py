@@ -12,8 +12,7 @@ from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.node_reading import names, open_conflicts, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
-from kgd.ui.reports import reported
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own, reported
 
 COMMITS = 20
 REVIEWED = 200

@@ -19,8 +19,7 @@ from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
 from kgd.ui.node_reading import Missing, below, cited, links, others_about_code, way_to, whole
 from kgd.ui.pages.attention import contradicted
-from kgd.ui.reports import NOTHING, reported
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.visit import NOTHING, Entry, Handled, Page, Redirect, Visit, reported
 
 NAMES = tuple(row.name for row in PLAIN if row.shape is Shape.NAMES)
 FIELDS = (*SCALARS, "detail", *NAMES, "data")

@@ -1,18 +1,18 @@
-"""The palette: the pages, actions, nodes and files that fit the words typed so far, as a part of every page."""
+"""The palette: the pages, actions, nodes and files that fit the words typed so far, as a part of every page; and the
+navigation of every page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgd.drawing.scene import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of
 from kgd.tools.visibility import sight
-from kgd.ui.navigation import DESTINATIONS
 from kgd.ui.node_reading import ROWS, SYMBOL, Row, begins, is_called, listed
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
@@ -24,6 +24,35 @@ MOST_WORDS = 200
 """Largest number of characters to search for."""
 RECENT, ASKED = 5, 3
 """Largest number of the last nodes, and of the last searches, in a palette without words."""
+
+
+class Destination(NamedTuple):
+    """A page: its name in the address, and its label.
+
+    `words` find it in the palette as well, and `title` is its longer label there. The navigation of
+    every page lists it if it `is_listed`.
+    """
+
+    name: str
+    label: str
+    words: str
+    title: str = ""
+    is_listed: bool = True
+
+
+DESTINATIONS = (
+    Destination("overview", "Overview", "home start attention recent"),
+    Destination("review", "Review", "changes log since"),
+    Destination("conflicts", "Conflicts", "resolve settle disagree"),
+    Destination("proposals", "Proposals", "accept reject submissions"),
+    Destination("stale", "Stale", "verify unverified outdated", title="Stale facts"),
+    Destination("areas", "Areas", "coverage folders atoms"),
+    Destination("graph", "Graph", "picture relations map"),
+    Destination("broken", "Broken links", "missing targets", is_listed=False),
+    Destination("workspaces", "Workspace settings", "remotes sharing access tokens sync browsers workspaces"),
+)
+NAVIGATION = {one.name: one.label for one in DESTINATIONS if one.is_listed}
+"""Labels of the pages in the navigation, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import AREA, GROUP, code_beside, titles
 from kgd.ui.pages.review import ANY_TIME, BY, filter_of, found_by
 from kgd.ui.rendering import counted
-from kgd.ui.reports import reported
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 
 LISTED = 10
 SHOWN = 5

@@ -12,11 +12,10 @@ from kgd.tools.nodes import is_agent, moment
 from kgd.tools.operation import Answer
 from kgd.tools.parameters import moment_of
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
-from kgd.ui.error_words import labelled
 from kgd.ui.node_reading import by_line, names
 from kgd.ui.rendering import counted
-from kgd.ui.reports import reported
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
+from kgd.ui.words import labelled
 
 NODES = 25
 COMMITS = 10

@@ -1,5 +1,5 @@
 // Search in the manual as a folder of files; search-index.js defines the sections and the settings.
-// It ranks like kgd/ui/manual_search.py, and tests compare the two.
+// It ranks like kgd/ui/pages/manual.py, and tests compare the two.
 (() => {
   "use strict";
   const { sections, common, limit, words: most, snippet: length, covered } = window.manualIndex;
