@@ -1,11 +1,12 @@
-"""Symbols of Go source files."""
+"""Symbols of Go source files, and the target of an import: a package that go.mod or go.work leads to."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.symbols import CALLS
+from kgd.symbols.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, manifest_around
 from kgd.symbols.walker import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:
@@ -161,3 +162,33 @@ class Go(Walker):
 def _alone(node: Node) -> bool:
     """Whether this is the only part of a declaration, so that the declaration is the whole definition."""
     return node.parent is not None and node.parent.named_child_count == 1
+
+
+def find(module: str, path: str, project: Project) -> Place:
+    """A package of the enclosing module, of a module that go.mod or go.work maps to a folder, or of `vendor`."""
+    home = manifest_around(path, ("go.mod",), project)
+    own = project.symbols(home) if home else None
+    if own is None or not own.package:
+        return NOWHERE
+    places = {own.package: posixpath.dirname(home)}
+    works = [work for one in folders(path) if (work := manifest(one, ("go.work",), project))]
+    for work in works:
+        for used in declared(work, "use", project):
+            folder = join(posixpath.dirname(work), used.name)
+            other = project.symbols(manifest(folder, ("go.mod",), project) or work)
+            if other is not None and other.package:
+                places[other.package] = folder
+    for said in (home, *works):
+        for one in declared(said, "replace", project):
+            places[one.name] = join(posixpath.dirname(said), one.alias)
+    parts = module.split("/")
+    for end in range(len(parts), 0, -1):
+        place = places.get("/".join(parts[:end]))
+        if place is not None:
+            return _package(join(place, *parts[end:]), project)
+    return _package(join(posixpath.dirname(home), "vendor", module), project)
+
+
+def _package(folder: str, project: Project) -> Place:
+    found = project.files(f"go:{folder}")
+    return Place(tuple(one for one in found if not one.endswith("_test.go")), (), True)

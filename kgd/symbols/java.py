@@ -1,10 +1,10 @@
-"""Symbols of Java source files."""
+"""Symbols of Java source files, and the target of an import."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.symbols import CALLS
+from kgd.symbols.symbols import CALLS, NOWHERE, Place, Project, by_nearness, nearest
 from kgd.symbols.walker import STOP, Walker, first, text
 
 if TYPE_CHECKING:
@@ -147,3 +147,16 @@ class Java(Walker):
                     return f"*{self.typed(inner[-1], left - 1)}"
                 return self.typed(name, left - 1)
         return ""
+
+
+def find(module: str, path: str, project: Project) -> Place:
+    """A package, or a class and names in it."""
+    found = project.files(f"javas:{module}")
+    if found:
+        return Place(tuple(by_nearness(found, path)), (), True)
+    parts = module.split(".")
+    for end in range(len(parts), 0, -1):
+        found = project.files(f"java:{'.'.join(parts[:end])}")
+        if found:
+            return Place((nearest(found, path),), tuple(parts[end - 1 :]))
+    return NOWHERE

@@ -1,6 +1,9 @@
 """Name resolution across files: imports, calls and inheritance.
 
 Ambiguous names are left out: kgd keeps only edges of which a reader of the code would be certain.
+
+A file is known by keys such as ``path:shop/orders``, ``java:org.shop.Order`` or ``manifests:shop``. Resolution looks up
+only keys and the symbols of files, so changes of these determine which files must be resolved again.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kgd.symbols import modules, python, rust
+from kgd.symbols import go, java, python, rust, script_modules
 from kgd.symbols.rust import MOD, crate, submodule
 from kgd.symbols.symbols import BOUND, CALLS, IMPORTS, INHERITS, NOWHERE, Import, Place, Project, Symbol, Symbols
 
@@ -245,7 +248,7 @@ class Resolver:
             here = here.rpartition(".")[0]
         if symbols.language == "rust" and name.islower() and (library := crate(name, path, self._project)):
             return _What("module", library)
-        for file in modules.siblings(path, symbols, self._project):
+        for file in siblings(path, symbols, self._project):
             if file != path:
                 found_in = self._top(file, name, depth)
                 if found_in is not None:
@@ -315,7 +318,7 @@ class Resolver:
 
     def _find(self, path: str, symbols: Symbols, one: Import) -> Place:
         if symbols.language != "rust":
-            return modules.find(one, path, symbols, self._project)
+            return find(one, path, symbols, self._project)
         if one.module.startswith(MOD):
             attribute = one.module.removeprefix(MOD).removeprefix("=")
             file = submodule(path, one.scope, one.name, attribute, self._project)
@@ -478,7 +481,7 @@ class Resolver:
         if qualified in table and table[qualified].kind != "constructor":
             return _What("symbol", what.path, qualified)
         if symbols.language == "go":
-            for file in modules.siblings(what.path, symbols, self._project):
+            for file in siblings(what.path, symbols, self._project):
                 if qualified in self.table(file):
                     return _What("symbol", file, qualified)
         declared = symbols.types.get((what.name, name))
@@ -505,3 +508,49 @@ class Resolver:
                     inherited.setdefault(use.scope, []).append(use.chain)
         chains = (self.chain(path, name.rpartition(".")[0], one, depth - 1) for one in inherited.get(name, ()))
         return [base for base in chains if base is not None and base.kind == "symbol"]
+
+
+def keys_of(path: str, symbols: Symbols) -> list[str]:
+    """The keys that a file provides."""
+    folder, _, name = path.rpartition("/")
+    match symbols.language:
+        case "python":
+            return python.keys_of(path)
+        case "javascript" | "typescript" | "tsx":
+            return [f"path:{script_modules.plain_path(path)}"]
+        case "go":
+            return [f"go:{folder}"] if symbols.package != go.IGNORED else []
+        case "java":
+            top = [symbol.name for symbol in symbols.symbols if "." not in symbol.name]
+            before = f"{symbols.package}." if symbols.package else ""
+            return [f"javas:{symbols.package}", *(f"java:{before}{name}" for name in top)]
+        case "rust":
+            return [f"path:{path.removesuffix('.rs')}"]
+        case "manifest":
+            named = [f"npm:{symbols.package}"] if name == "package.json" and symbols.package else []
+            crates = [f"crate:{one.name}" for one in symbols.imports if one.module == "lib"]
+            return [f"manifests:{folder}", *named, *crates]
+    return []
+
+
+def find(one: Import, path: str, symbols: Symbols, project: Project) -> Place:
+    """The target of an import in `path`, in any language except Rust."""
+    match symbols.language:
+        case "python":
+            return python.find(one.module, one.name, path, project)
+        case "javascript" | "typescript":
+            return script_modules.find(one.module, path, project)
+        case "go":
+            return go.find(one.module, path, project)
+        case "java":
+            return java.find(one.module, path, project)
+    return NOWHERE
+
+
+def siblings(path: str, symbols: Symbols, project: Project) -> Sequence[str]:
+    """The files whose names are visible in this file without an import."""
+    if symbols.language == "go":
+        return project.files(f"go:{posixpath.dirname(path)}")
+    if symbols.language == "java":
+        return project.files(f"javas:{symbols.package}")
+    return ()

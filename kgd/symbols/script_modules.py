@@ -52,10 +52,6 @@ string_decoder sys timers tls trace_events tty url util v8 vm wasi worker_thread
 _BUILT_IN = frozenset(_NODE.split())
 
 
-def keys_of(path: str) -> list[str]:
-    return [f"path:{plain_path(path)}"]
-
-
 def plain_path(path: str) -> str:
     """The path of a script without its extension, as imports spell it."""
     return next((path.removesuffix(end) for end in ENDS if path.endswith(end)), path)

@@ -139,7 +139,7 @@ class Project(Protocol):
         """The symbols of a file; None if there is no such file."""
 
     def files(self, key: str) -> Sequence[str]:
-        """The files that provide a key of `kgd.symbols.modules`, sorted."""
+        """The files that provide a key of `kgd.symbols.resolution`, sorted."""
 
 
 class Place(NamedTuple):

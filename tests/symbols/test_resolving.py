@@ -8,8 +8,7 @@ import pytest
 
 from kgd.overlay.facts import language_of
 from kgd.symbols.extraction import extract, language_for
-from kgd.symbols.modules import keys_of
-from kgd.symbols.resolution import End, resolve
+from kgd.symbols.resolution import End, keys_of, resolve
 from kgd.symbols.symbols import Symbols
 
 FIXTURES = Path(__file__).parent / "fixtures"
