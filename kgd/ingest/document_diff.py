@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kgd.ingest.links import IN_TEXT
 from kgd.model.change import Delete, Edit, Unrelate, Untag, Upsert, upsert_of
 from kgd.model.node import Json, Node, Source
 from kgd.model.uri import Uri, build, scheme_of, segments_of, workspace_of
@@ -32,36 +31,13 @@ LAST = "last"
 """Data key for the highest chunk number ever used, if it differs from the number of chunks."""
 WRITTEN = "written"
 """Data key for a digest of the ingested name and summary, to recognise a user's changes."""
+IN_TEXT = {"in": "text"}
+"""Marks a relation that was found in the text, not added by a user."""
 TAGS = "tags"
 """Data key for the tags found in the text."""
 URL = "url"
 OWN = frozenset({"kind", "bytes", "chunks", "date", "author", HASH, STATUS, LAST, WRITTEN, TAGS})
 """Data keys that an ingest sets; other keys, and a URL, stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """The nodes of one source, a document and its chunks in order. They replace the nodes of the same `source`.
-
-    Every node carries `source`. `digest` is the SHA-256 (hex) of the bytes: if it is equal, nothing has changed.
-    `trouble` has a line for each part that could not be read.
-    """
-
-    source: Source
-    digest: str
-    nodes: tuple[Node, ...]
-    trouble: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """The changes of a document. Without `edits` the document is already stored; the last edit is the document's."""
-
-    edits: tuple[Edit, ...] = ()
-    was_there: bool = True
-    new: int = 0
-    changed: int = 0
-    gone: int = 0
 
 
 class Stage(StrEnum):
@@ -86,13 +62,19 @@ def is_complete(stored: Node | None, digest: str) -> bool:
     return stored is not None and stored.data.get(HASH) == digest and stored.data.get(STATUS) == Stage.COMPLETE
 
 
-def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
-    """The edits that replace a stored document, and how many chunks are new, changed or gone."""
-    wanted, *pieces = extracted.nodes
+def replaced(workspace: Workspace, nodes: Sequence[Node]) -> tuple[tuple[Edit, ...], dict[str, int]]:
+    """The edits that replace the stored document of a source, and counts of new, changed and gone nodes. Without edits,
+    the document is already stored; the last edit is the document's.
+
+    Args:
+        nodes: A document and its chunks in order, with their source. The document has the digest of the source.
+    """
+    wanted, *pieces = nodes
+    assert wanted.source is not None
     stored = workspace.node(wanted.uri)
-    if is_complete(stored, extracted.digest):
-        return Replaced()
-    old = _stored_chunks(workspace, stored, extracted.source)
+    if is_complete(stored, str(wanted.data[HASH])):
+        return (), _counts("unchanged")
+    old = _stored_chunks(workspace, stored, wanted.source)
     highest = max([_int(stored.data.get(LAST)) if stored else 0, *(number_of(one.uri) for one in old)], default=0)
     places = _aligned(wanted.uri, pieces, old, highest)
     renamed = {piece.uri: uri for piece, uri in zip(pieces, places, strict=True)}
@@ -112,7 +94,11 @@ def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
     if last != len(pieces):
         document = replace(document, data={**document.data, LAST: last})
     edits = (*out, *(Delete(uri) for uri in gone), *_of_document(stored, document))
-    return Replaced(edits, stored is not None, new, changed, len(gone))
+    return edits, _counts("changed" if stored else "new", new, changed, len(gone))
+
+
+def _counts(became: str, new: int = 0, changed: int = 0, gone: int = 0) -> dict[str, int]:
+    return {f"documents_{became}": 1, "chunks_new": new, "chunks_changed": changed, "chunks_gone": gone}
 
 
 def in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:

@@ -1,20 +1,27 @@
-"""Ingest of documents: a node for the document, and a chain of chunks for its text."""
+"""Ingest of documents: a node for the document, a chain of chunks for its text, and relations to the nodes, tags and
+people that the text names.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import dropwhile, takewhile
 from typing import Any
+from urllib.parse import unquote
 
-from kgd.ingest import document_diff, document_reader, links
+from kgd.errors import KgdError
+from kgd.ingest import document_diff, document_reader
 from kgd.ingest.chunks import MOST, Chunk, chunks
-from kgd.ingest.document_diff import FIRST, HASH, NEXT, PART_OF, STATUS, Extracted, Stage, chunk_uri
+from kgd.ingest.document_diff import FIRST, HASH, NEXT, PART_OF, STATUS, Stage, chunk_uri
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.result import Text, Unreadable
-from kgd.model.node import NAME_LIMIT, Node, Relation, Source, cut_at_word
-from kgd.model.uri import Uri, from_path, name_of, scheme_of
+from kgd.model import wiki_links
+from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, from_path, is_owned, name_of, parse, scheme_of, workspace_of
+from kgd.model.wiki_links import Link
 from kgd.workspace.writing.secrets import secret_in
 
 SEPARATOR = " › "
@@ -37,16 +44,13 @@ def take(given: Given, around: Around) -> Iterator[Taken]:
     Raises:
         Unreadable: The source cannot be read, or has no text.
     """
-    extracted = extract(given, around)
-    found = document_diff.replaced(around.workspace, extracted)
-    became = "unchanged" if not found.edits else "changed" if found.was_there else "new"
-    counts = {f"documents_{became}": 1, "chunks_new": found.new, "chunks_changed": found.changed}
-    counts["chunks_gone"] = found.gone
-    yield Taken(extracted.nodes[0].uri, tuple(document_diff.in_commits(found.edits)), counts, extracted.trouble)
+    nodes, trouble = _extracted(given, around)
+    edits, counts = document_diff.replaced(around.workspace, nodes)
+    yield Taken(nodes[0].uri, tuple(document_diff.in_commits(edits)), counts, trouble)
 
 
-def extract(given: Given, around: Around) -> Extracted:
-    """A document and its chunks, numbered as in a new document.
+def _extracted(given: Given, around: Around) -> tuple[list[Node], tuple[str, ...]]:
+    """A document and its chunks, numbered as in a new document; and a line for each part that could not be read.
 
     Raises:
         Unreadable: The source cannot be read, or has no text.
@@ -64,7 +68,7 @@ def extract(given: Given, around: Around) -> Extracted:
         raise Unreadable("it has no text")
     made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
     document = _document(read, uri, given, title, made, text)
-    return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))
+    return [document, *made], (*read.trouble, *trouble)
 
 
 def name_from(text: str) -> str:
@@ -124,7 +128,7 @@ def is_current(given: Given, around: Around) -> bool:
 
 
 def _document(read: Text, uri: Uri, given: Given, title: str, made: list[Node], text: str) -> Node:
-    tags = tuple(dict.fromkeys((*read.tags, *(links.tags_of(text) if read.kind == "markdown" else ()))))[: links.TAGS]
+    tags = tuple(dict.fromkeys((*read.tags, *(tags_of(text) if read.kind == "markdown" else ()))))[:TAGS]
     data: dict[str, Any] = {
         "kind": read.format,
         STATUS: Stage.COMPLETE,
@@ -153,7 +157,7 @@ def _chunk(piece: Chunk, number: int, last: int, document: Uri, given: Given, ar
     chain = [Relation(PART_OF, document, 0.5)]
     if number < last:
         chain.append(Relation(NEXT, chunk_uri(document, number + 1), 0.5))
-    found = links.relations(piece.text, given.name, document, around)
+    found = relations(piece.text, given.name, document, around)
     name = cut_at_word(SEPARATOR.join(piece.heading_path), NAME_LIMIT)
     return Node(uri, name=name, content=piece.text + "\n", source=given.source, relations=(*chain, *found))
 
@@ -193,6 +197,117 @@ def _without_secrets(read: Text) -> tuple[str, list[str]]:
     if secret_in(text):
         raise Unreadable("it contains text that looks like a secret", next="Remove it; git never forgets.")
     return text, [f"{count} line(s) that look like a secret were left out"]
+
+
+LINKS_TO = "links_to"
+MOST_LINKS = 30
+"""Largest number of links of one chunk."""
+TAGS = 32
+"""Largest number of tags of one document."""
+WEIGHT = 0.5
+
+# Each of these takes linear time even on hostile text.
+_MARKDOWN = re.compile(r"\[[^\[\]\n]{0,500}\]\(<?([^()\s<>]{1,2000})>?(?:\s+\"[^\"\n]{0,500}\")?\)")
+_URL = re.compile(r"(?<![\w:/])([a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`\[\]{}|\\^]{2,2000})")
+_PATH = re.compile(
+    r"(?<![\w/.:@-])((?:[\w.@+-]{1,100}/){1,20}[\w.@+-]{1,100}|[\w@+-]{1,100}\.[a-z][a-z0-9]{0,7})(?![\w/])"
+)
+_PERSON = re.compile(r"(?<![\w./@])@([A-Za-z][\w-]{1,38})(?![\w@]|\.\w)")
+_END = ".,;:!?)'\""
+
+
+def tags_of(text: str) -> list[str]:
+    """The ``#tags`` of a Markdown text, each once."""
+    return [tag for tag in wiki_links.tags(wiki_links.prose(text)) if len(tag) <= LABEL_LIMIT][:TAGS]
+
+
+def relations(text: str, name: str, own: Uri, around: Around) -> tuple[Relation, ...]:
+    """A relation to each existing node or web page that the text names; at most 30.
+
+    `name` is the document's name, to which links are relative.
+    """
+    found: dict[Uri, None] = {}
+    for uri in _targets(text, name, around):
+        if uri != own and around.sees(uri):
+            found[uri] = None
+        if len(found) == MOST_LINKS:
+            break
+    return tuple(Relation(LINKS_TO, uri, WEIGHT, document_diff.IN_TEXT) for uri in found)
+
+
+def _targets(text: str, name: str, around: Around) -> Iterator[Uri]:
+    prose = wiki_links.prose(text)
+    for link in wiki_links.links(prose):
+        if (target := _linked(link, name, around)) is not None:
+            yield target
+    for found in _MARKDOWN.finditer(prose):
+        path = unquote(found[1].partition("#")[0])
+        if path and "://" not in path and (uri := _beside(path, name, around)) is not None:
+            yield uri
+    for found in _URL.finditer(prose):
+        if (uri := _uri(found[1].rstrip(_END), around)) is not None:
+            yield uri
+    for found in _PATH.finditer(text):  # paths in code are links too
+        if (uri := _file(found[1].rstrip("."), around)) is not None:
+            yield uri
+    for found in _PERSON.finditer(prose):
+        if (uri := _there("entity", found[1], around)) is not None:
+            yield uri
+
+
+def _linked(link: Link, name: str, around: Around) -> Uri | None:
+    """The target of a wiki link: a document of the same run, otherwise a node with that name or path."""
+    path = around.names.find(link, name)
+    if path is not None:
+        for ending in ("", wiki_links.NOTE):
+            if path + ending in around.paths:
+                return from_path("document", around.workspace.id, path + ending)
+    if link.is_path:
+        return None
+    for scheme in ("concept", "entity", "document", "decision"):
+        if (uri := _there(scheme, link.target, around)) is not None:
+            return uri
+    return None
+
+
+def _beside(target: str, name: str, around: Around) -> Uri | None:
+    """The target of a relative link: a source of the same run, a stored document, or a file of the code tree."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target)).lstrip("/")
+    if path.startswith(".."):
+        return None
+    if path in around.paths:
+        return from_path("document", around.workspace.id, path)
+    return _there("document", path, around) or _file(target, around)
+
+
+def _uri(text: str, around: Around) -> Uri | None:
+    """A URI in the text: a web page, or an existing node."""
+    try:
+        uri = parse(text)
+    except KgdError:
+        return None
+    if not is_owned(uri):
+        return uri if uri.startswith(("https://", "http://")) else None
+    return uri if workspace_of(uri) == around.workspace.id and around.workspace.exists(uri) else None
+
+
+def _file(path: str, around: Around) -> Uri | None:
+    overlay = around.workspace.overlay
+    if overlay is None:
+        return None
+    try:
+        uri = from_path("file", around.workspace.id, path.removeprefix("./"))
+    except KgdError:
+        return None
+    return uri if overlay.card(uri) is not None else None
+
+
+def _there(scheme: str, path: str, around: Around) -> Uri | None:
+    try:
+        uri = around.workspace.resolve(from_path(scheme, around.workspace.id, path.strip("/")))
+    except KgdError:
+        return None
+    return uri if around.workspace.graph.card(uri) is not None else None
 
 
 DOCUMENT = Kind(

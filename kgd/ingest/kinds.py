@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Invalid
-from kgd.ingest import documents, message_ingest
-from kgd.ingest.conversations import detection, values
-from kgd.ingest.conversations.message_nodes import check_thread
-from kgd.ingest.conversations.values import Conversation, SourceMessage
+from kgd.ingest import conversation_formats, documents, message_ingest
+from kgd.ingest import conversation_values as values
+from kgd.ingest.conversation_values import Conversation, SourceMessage
 from kgd.ingest.kind import Around, Given, Kind, Taken
+from kgd.ingest.message_nodes import check_thread
 from kgd.ingest.readers.result import Text, Unreadable, characters
 
 LIMIT = 128 << 20
@@ -30,7 +30,7 @@ TROUBLES = 200
 
 def take_conversation(given: Given, around: Around) -> Iterator[Taken]:
     """The changes that each conversation in a file, or a transcript, makes to its thread."""
-    read = detection.read(_text(given))
+    read = conversation_formats.read(_text(given))
     trouble = _first(read.trouble)
     conversations = [one for one in read.conversations if one.messages or one.title]
     if not conversations:
@@ -75,11 +75,11 @@ def _first(trouble: tuple[str, ...]) -> tuple[str, ...]:
 CONVERSATION = Kind(
     name="conversation",
     about="messages: an export of Claude or ChatGPT, a session of Claude Code, JSON lines, a transcript",
-    recognises=detection.is_conversation,
+    recognises=conversation_formats.is_conversation,
     take=take_conversation,
     limit=LIMIT,
-    in_folder=lambda name: name.lower().endswith(detection.SUFFIXES),
-    names_itself=detection.has_ids,
+    in_folder=lambda name: name.lower().endswith(conversation_formats.SUFFIXES),
+    names_itself=conversation_formats.has_ids,
     scheme="thread",
 )
 TRANSCRIPT = Kind(

@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import get_args
 
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError, Limit
-from kgd.ingest.conversations import message_nodes
-from kgd.ingest.conversations.message_nodes import LAST, REPLIED_BY, Placed, as_node, fitting, messages_of
-from kgd.ingest.conversations.values import Conversation, SourceMessage, Status, line
+from kgd.ingest import message_nodes
+from kgd.ingest.conversation_values import Conversation, SourceMessage, Status, line
 from kgd.ingest.kind import Taken
+from kgd.ingest.message_nodes import LAST, REPLIED_BY, Placed, as_node, fitting, messages_of
 from kgd.model.change import Edit, Upsert, upsert_of
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, slug
@@ -35,22 +35,6 @@ MOST_REPLIES = 1_000
 """Largest number of replies to one message; a node has no room for more. Later ones follow the previous message."""
 PARTICIPANTS = 200
 EVERY = 1 << 30
-
-
-@dataclass(slots=True)
-class Found:
-    """The edits that bring a thread up to date with a conversation, and counts of its messages.
-
-    The last edit is the thread's `hash`, which marks the conversation as complete. The edits may be written in several
-    commits; after any of them, ingesting the conversation again returns the remaining edits.
-    """
-
-    thread: Uri
-    edits: list[Edit] = field(default_factory=list)
-    new: int = 0
-    changed: int = 0
-    known: int = 0
-    trouble: list[str] = field(default_factory=list)
 
 
 def take(
@@ -75,7 +59,7 @@ def take(
         Forbidden: The caller may not read the thread.
         Limit: More than a million messages have the same millisecond.
     """
-    found = _Ingest(workspace, conversation, source, thread, now, sees).found
+    found = _Ingest(workspace, conversation, source, thread, now, sees)
     counts = {"messages_new": found.new, "messages_changed": found.changed, "messages_unchanged": found.known}
     return Taken(found.thread, tuple(_in_commits(found.edits)), counts, tuple(found.trouble))
 
@@ -124,7 +108,12 @@ def _is_chosen(id: str) -> bool:
 
 
 class _Ingest:
-    """One conversation; the constructor does all the work."""
+    """The edits that bring a thread up to date with a conversation, and counts of its messages; all the work is done on
+    construction.
+
+    The last edit is the thread's `hash`, which marks the conversation as complete. The edits may be written in several
+    commits; after any of them, ingesting the conversation again returns the remaining edits.
+    """
 
     def __init__(
         self,
@@ -135,9 +124,11 @@ class _Ingest:
         now: int | None,
         sees: Callable[[Uri], bool],
     ) -> None:
-        trouble = []
+        self.edits: list[Edit] = []
+        self.new = self.changed = self.known = 0
+        self.trouble: list[str] = []
         if secret_in(conversation.title):
-            trouble = ["the title contains text that looks like a secret and was left out"]
+            self.trouble.append("the title contains text that looks like a secret and was left out")
             conversation = replace(conversation, title="")
         id = line(conversation.id or source, 1_000) or _nameless(conversation)
         self._workspace, self._conversation, self._source = workspace, conversation, Source(SOURCE, id)
@@ -145,19 +136,18 @@ class _Ingest:
         if not conversation.id:  # it is named after its file
             name = conversation.title
         self._title = conversation.title or name or _first_words(conversation.messages)
-        self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
-        self.found.trouble += trouble
-        if not sees(self.found.thread):
+        self.thread = workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name)
+        if not sees(self.thread):
             raise Forbidden("this token may not read the thread of this conversation", next="Give another uri.")
-        self._prefix = messages_of(workspace, self.found.thread)
+        self._prefix = messages_of(workspace, self.thread)
         self._gone = dict(conversation.gone)
         self._own: dict[str, Uri] = {}
         self._closing: dict[str, str] = {}
         self._of_name: dict[str, Uri] | None = None
         self._digest = "" if now is not None else digest(conversation)
-        self._before = workspace.node(self.found.thread)
+        self._before = workspace.node(self.thread)
         if self._before is not None and self._digest and self._before.data.get("hash") == self._digest:
-            self.found.known = len(conversation.messages)
+            self.known = len(conversation.messages)
             return
         messages = [piece for one in self._sound(self._once(conversation.messages)) for piece in self._fitting(one)]
         self._write(message_nodes.place(messages, self._stored(messages, is_live=now is not None), now))
@@ -173,7 +163,7 @@ class _Ingest:
             if before is one:
                 kept.append(one)
             elif (before.text, before.at) != (one.text, one.at):
-                self.found.trouble.append(f"{one.place}: left out, because an earlier message has the same id")
+                self.trouble.append(f"{one.place}: left out, because an earlier message has the same id")
         return kept
 
     def _sound(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
@@ -184,7 +174,7 @@ class _Ingest:
                 refuse_secrets(self._node("0", one))
                 kept.append(one)
             except KgdError as refused:
-                self.found.trouble.append(f"{one.place or one.kind}: {refused.message}; left out")
+                self.trouble.append(f"{one.place or one.kind}: {refused.message}; left out")
                 if one.id:
                     self._gone[one.id] = one.parent
         return kept
@@ -193,12 +183,12 @@ class _Ingest:
         """The message, or the pieces of a message that is too long for a node."""
         pieces = fitting(one, lambda message: _size(self._node("0", message)))
         if len(pieces) > 1:
-            self.found.trouble.append(f"{one.place or one.kind}: too long for one message, split into {len(pieces)}")
+            self.trouble.append(f"{one.place or one.kind}: too long for one message, split into {len(pieces)}")
         return pieces
 
     def _node(self, id: str, one: SourceMessage) -> Node:
         node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
-        return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
+        return replace(node, relations=(Relation(PART_OF, self.thread, STEP),))
 
     def _stored(self, messages: Sequence[SourceMessage], *, is_live: bool) -> list[str]:
         """The relevant ids of the thread: from the conversation's time span, from the thread's end, or all."""
@@ -258,28 +248,28 @@ class _Ingest:
                 if answered is not None and answered != node.uri:
                     answers.setdefault(answered, []).append(Relation(REPLIED_BY, node.uri, STEP))
             elif stored is None:
-                self.found.trouble.append(f"{one.message.place or one.id}: its file is damaged; `kgd fsck` reports it")
+                self.trouble.append(f"{one.message.place or one.id}: its file is damaged; `kgd fsck` reports it")
             elif stored.content != node.content:
                 self._reworded(one, node)
             else:
-                self.found.known += 1
+                self.known += 1
             last = node.uri
         # A relation is written with its target message or before it: after a crash, the next ingest adds the missing
         # message, but would not check one that exists.
         old = (Upsert(uri, relations=tuple(found)) for uri, found in answers.items() if uri not in made)
         new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
         messages = [*old, *map(upsert_of, new)]
-        self.found.new = len(made)
-        head_first = [head] if head != Upsert(self.found.thread) else []
-        self.found.edits[:0] = [*head_first, *messages]
+        self.new = len(made)
+        head_first = [head] if head != Upsert(self.thread) else []
+        self.edits[:0] = [*head_first, *messages]
         if self._digest:
-            self.found.edits.append(Upsert(self.found.thread, data={"hash": self._digest}))
+            self.edits.append(Upsert(self.thread, data={"hash": self._digest}))
 
     def _reworded(self, one: Placed, node: Node) -> None:
-        self.found.changed += 1
-        self.found.trouble.append(f"{one.message.place or one.id}: the text has changed and was replaced")
+        self.changed += 1
+        self.trouble.append(f"{one.message.place or one.id}: the text has changed and was replaced")
         version = self._workspace.version(self._workspace.path(node.uri))
-        self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
+        self.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
 
     def _newest_before(self, first: Placed) -> Uri | None:
         found = self._workspace.text().between(self._prefix, self._prefix + first.id, 1, backward=True)
@@ -298,15 +288,15 @@ class _Ingest:
         if status != wanted:
             data["status"] = wanted
         if before is not None and before.source is not None:
-            return Upsert(self.found.thread, data=data)
+            return Upsert(self.thread, data=data)
         first = next((one.message.text for one in placed if one.message.kind == "user"), "")
         begins = (Relation(FIRST, Uri(self._prefix + placed[0].id), STEP),) if placed and is_first else ()
         title = self._title or "conversation"
-        node = Node(self.found.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
+        node = Node(self.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
         try:
             refuse_secrets(node)
         except KgdError as refused:
-            self.found.trouble.append(f"{refused.message} of the thread; it was named 'conversation' instead")
+            self.trouble.append(f"{refused.message} of the thread; it was named 'conversation' instead")
             node = replace(node, name="conversation", summary="", data={"status": wanted})
         if before is not None:  # notes about the thread may be older than its first message
             node = replace(node, name=before.name or node.name, summary=before.summary or node.summary)

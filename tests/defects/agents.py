@@ -106,7 +106,7 @@ BUGS = {
     ),
     "34-history-by-name": Bug(
         "messages created as nodes are read in order of name, the answer before the question",
-        "kgd/ingest/conversations/message_nodes.py",
+        "kgd/ingest/message_nodes.py",
         "if last and not is_id(uri_name(last[0])):",
         "if False:",
         (
@@ -116,7 +116,7 @@ BUGS = {
     ),
     "34-answers-ignored": Bug(
         "REPLIED_BY does not order the messages of one moment",
-        "kgd/ingest/conversations/message_nodes.py",
+        "kgd/ingest/message_nodes.py",
         "if e.type == REPLIED_BY] for uri in uris}",
         "if not e] for uri in uris}",
         ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",),

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgd.ingest import kinds
-from kgd.ingest.conversations.message_nodes import REPLIED_BY, Message, listed, read
 from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given, Taken
+from kgd.ingest.message_nodes import REPLIED_BY, Message, listed, read
 from kgd.model.node import Node, Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace

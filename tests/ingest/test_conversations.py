@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kgd.ingest.conversations import detection
-from kgd.ingest.conversations.message_nodes import spelt
-from kgd.ingest.conversations.values import moment
+from kgd.ingest import conversation_formats
+from kgd.ingest.conversation_values import moment
 from kgd.ingest.kind import SNIFFED
 from kgd.ingest.kinds import KINDS, recognised
+from kgd.ingest.message_nodes import spelt
 from kgd.ingest.readers.result import Unreadable
 from kgd.workspace.workspace import Workspace
 from tests.ingest.talk import branch, chatgpt_export, claude_export, code_line, lines, replies, said, taken, texts, told
@@ -179,7 +179,7 @@ def test_messages_in_other_words(words: str) -> None:
     one = WORDS[words]
     whole = {"messages": [one]}
     for text in (lines(one), json.dumps([one]), json.dumps(whole), json.dumps(whole, indent=2)):
-        [talk] = detection.read(text).conversations
+        [talk] = conversation_formats.read(text).conversations
         [message] = talk.messages
         assert (message.text, message.kind, message.sender.lower()) == ("hi", "user", SENDERS.get(words, "ann")), text
         assert recognised("talk.json", text.encode()).name == "conversation"
@@ -339,6 +339,9 @@ HOSTILE = {
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_reader_looks_at_each_character_a_few_times(what: str) -> None:
     began = time.thread_time()
-    for reader in (detection.read, detection.read, lambda text: detection.is_conversation("x.json", text.encode())):
+    for reader in (
+        conversation_formats.read,
+        lambda text: conversation_formats.is_conversation("x.json", text.encode()),
+    ):
         reader(HOSTILE[what])
     assert time.thread_time() - began < 1.5

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Forbidden, Invalid
-from kgd.ingest import kinds, message_ingest
-from kgd.ingest.conversations import exports
+from kgd.ingest import conversation_formats, kinds, message_ingest
 from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given
 from kgd.model.change import Delete, Move, Upsert
@@ -222,7 +221,7 @@ def test_one_uri_is_one_conversation_and_a_thread(plain: Workspace) -> None:
 
 def test_a_token_cannot_extend_a_thread_it_may_not_read(plain: Workspace) -> None:
     taken(plain, lines(said("secret")), uri="thread://ws/z")
-    [talk] = exports.read_plain(lines(said("secret"))).conversations
+    [talk] = conversation_formats.read_plain(lines(said("secret"))).conversations
     with pytest.raises(Forbidden):
         message_ingest.take(plain, talk, "", thread=Uri("thread://ws/z"), sees=lambda uri: "/z" not in uri)
 

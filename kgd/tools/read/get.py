@@ -11,8 +11,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, KgdError
-from kgd.ingest.conversations import message_nodes
-from kgd.ingest.conversations.message_nodes import LAST, REPLIED_BY, Message, spelt
+from kgd.ingest import message_nodes
+from kgd.ingest.message_nodes import LAST, REPLIED_BY, Message, spelt
 from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line

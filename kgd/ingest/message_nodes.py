@@ -17,8 +17,8 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from kgd.errors import Invalid, Limit
-from kgd.ingest.conversations import values
-from kgd.ingest.conversations.values import OLDEST_KNOWN, SourceMessage, ToolCall
+from kgd.ingest import conversation_values as values
+from kgd.ingest.conversation_values import OLDEST_KNOWN, SourceMessage, ToolCall
 from kgd.model.node import NAME_LIMIT, Json, Node, Source, cut_at_word
 from kgd.model.uri import Uri, namespace_of, scheme_of, workspace_of
 from kgd.model.uri import name_of as uri_name

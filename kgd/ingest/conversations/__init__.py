@@ -1,1 +1,0 @@
-"""Readers for the conversations of many programs, and the nodes of their messages."""
