@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -274,8 +273,7 @@ def reasons_of(visit: Visit, commits: Iterable[str]) -> dict[str, str]:
     """Return the messages that the authors of commits wrote, by commit. Costs one call for each commit."""
     found = {}
     for commit in dict.fromkeys(filter(None, commits)):
-        with suppress(KgdError):  # a restricted reader may not see the commit
-            (one,) = visit.call("history", commit=commit)["commits"]
+        for one in visit.tried("history", commit=commit).get("commits", ()):  # a restricted reader may see none
             if reason := reason_of(one):
                 found[commit] = reason
     return found

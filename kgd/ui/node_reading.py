@@ -181,10 +181,7 @@ def cited(visit: Visit, uri: str, as_of: str | None = None) -> list[dict[str, An
 
 def _changes_of(visit: Visit, file: str) -> Sequence[Mapping[str, Any]]:
     """Return the recent changes of a file; none if it has been deleted, or the visitor may not see them."""
-    try:
-        found: Sequence[Mapping[str, Any]] = visit.call("context", paths=[file], budget=PAGE)["changes"]
-    except KgdError:
-        return ()
+    found: Sequence[Mapping[str, Any]] = visit.tried("context", paths=[file], budget=PAGE).get("changes", ())
     return found
 
 
@@ -208,10 +205,7 @@ def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:
 def open_conflicts(visit: Visit, uri: str) -> Sequence[Mapping[str, Any]]:
     """Return the first open conflicts of a node; none if it is deleted, the visitor may not see them, or they cannot be
     read."""
-    try:
-        found: Sequence[Mapping[str, Any]] = visit.call("conflicts", uri=uri, limit=MOST_CONFLICTS)["conflicts"]
-    except KgdError:
-        return ()
+    found: Sequence[Mapping[str, Any]] = visit.tried("conflicts", uri=uri, limit=MOST_CONFLICTS).get("conflicts", ())
     return found
 
 
@@ -245,10 +239,7 @@ def others_about_code(
     """Return other nodes about the files that a node cites; none if the visitor may not see code."""
     found: dict[str, dict[str, Any]] = {}
     for uri in list(dict.fromkeys(one["file"] for one in cites))[:BESIDE] if visit.can("code_file") else ():
-        try:
-            notes = visit.call("code_file", uri=uri, limit=0)["notes"]
-        except KgdError:
-            continue
+        notes = visit.tried("code_file", uri=uri, limit=0).get("notes", ())
         found |= {one["uri"]: one for one in notes if one["uri"] != node["uri"]}
     return list(found.values())
 
@@ -262,12 +253,9 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
     here = [uri for uri in dict.fromkeys(uris) if workspace_of(uri) in (None, visit.workspace)][:NAMED]
     if not here:
         return {}
-    try:
-        answer = visit.call("traverse", start=here, max_depth=0, max_nodes=NAMED, budget=WHOLE, as_of=as_of)
-    except KgdError:
-        return {}
-    disputed = {one["uri"] for one in answer["conflicts"]}
-    cards = [{**one, "is_disputed": one["uri"] in disputed} for one in answer["nodes"]]
+    answer = visit.tried("traverse", start=here, max_depth=0, max_nodes=NAMED, budget=WHOLE, as_of=as_of)
+    disputed = {one["uri"] for one in answer.get("conflicts", ())}
+    cards = [{**one, "is_disputed": one["uri"] in disputed} for one in answer.get("nodes", ())]
     found = {one["uri"]: one for one in cards}
     return found | {old: one for one in cards for old in one.get("asked", ())}
 
@@ -286,11 +274,8 @@ def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
         left = [uri for uri in rows if uri not in nodes and scheme_of(uri) not in SERVED]
         if not left:
             break
-        try:
-            answer = visit.call("get", uris=left, include=parts, budget=ROWS)
-        except KgdError:
-            break
-        nodes |= {one.get("asked", one["uri"]): one for one in answer["nodes"]}
+        answer = visit.tried("get", uris=left, include=parts, budget=ROWS)
+        nodes |= {one.get("asked", one["uri"]): one for one in answer.get("nodes", ())}
         if not answer.get("cursor"):
             break
     known = titles(visit, (uri for one in nodes.values() for uri in _targets(one) if scheme_of(uri) == AREA))

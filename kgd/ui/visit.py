@@ -151,6 +151,14 @@ class Visit:
                 raise
             raise Invalid("this part of the list does not exist", next="Open the list from its beginning.") from error
 
+    def tried(self, tool: str, **arguments: Any) -> Answer:
+        """Call a tool for a part of a page that only helps the reader. Returns an empty answer if the tool refuses, for
+        example because the visitor may not call it, or a node is gone."""
+        try:
+            return self.call(tool, **arguments)
+        except KgdError:
+            return {}
+
     def refusal(self, tool: str, **arguments: Any) -> KgdError | None:
         """Return the error that a call of a tool would raise, found by a dry run without quota and audit log."""
         given = {"workspace": self.workspace, **arguments}
@@ -169,11 +177,8 @@ class Visit:
         Args:
             status: The answer of the tool `status`, if the page has called it already.
         """
-        try:
-            status = self.call("status") if status is None and self.can("status") else status
-        except KgdError:
-            status = None
-        if status is None:
+        status = status or (self.tried("status") if self.can("status") else {})
+        if not status:
             return {}
         stale = status["counts"].get("unverified", 0)
         counts = {"stale": stale, "conflicts": status["conflicts"], "proposals": status["proposals"]}

@@ -116,10 +116,7 @@ def coverage_of(visit: Visit) -> Mapping[str, Any] | None:
     None without code or permission."""
     if not visit.can("coverage"):
         return None
-    try:
-        answer = visit.call("coverage", order="gaps", limit=GAPS)
-    except KgdError:
-        return None
+    answer = visit.tried("coverage", order="gaps", limit=GAPS)
     if not (folder := answer.get("folder")) or not folder["files"]:
         return None
     return {**folder, "gaps": [one for one in _entries(answer, "gaps") if one["covered"] < one["files"]]}
@@ -204,9 +201,7 @@ def known_facts(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, A
     known: dict[str, Answer] = {}
     looked_up = 0
     for one in found if visit.can("coverage") else ():
-        try:
-            answer = visit.call("area_facts", area=one["id"], limit=1)
-        except KgdError:  # deleted since
+        if not (answer := visit.tried("area_facts", area=one["id"], limit=1)):
             continue
         known[one["id"]] = answer
         looked_up += answer["files"] + answer["total"]

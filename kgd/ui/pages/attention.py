@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -183,10 +182,8 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 
 def _new_names(visit: Visit, id: str, uris: Sequence[str]) -> list[str]:
     """Return the names of nodes that a proposal creates."""
-    found: dict[str, str] = {}
-    if uris:
-        with suppress(KgdError):  # it was decided meanwhile
-            found = {row.uri: row.label for row in rows(visit.call("proposals", name=id)["proposals"][0]["diff"])}
+    proposals = visit.tried("proposals", name=id).get("proposals", ()) if uris else ()
+    found = {row.uri: row.label for one in proposals for row in rows(one["diff"])}
     return [found.get(uri) or name_of(uri) for uri in uris]
 
 
@@ -408,10 +405,7 @@ def _proposed(visit: Visit, missing: Collection[str]) -> dict[str, Mapping[str, 
     """Return the open proposals that create missing nodes, by node; of the first `PROPOSALS` ones."""
     if not missing or not visit.can("proposals"):
         return {}
-    try:
-        open_now = visit.call("proposals", limit=PROPOSALS)["proposals"]
-    except KgdError:
-        return {}
+    open_now = visit.tried("proposals", limit=PROPOSALS).get("proposals", ())
     return {uri: one for one in reversed(open_now) for uri in one.get("nodes", ()) if uri in missing}
 
 

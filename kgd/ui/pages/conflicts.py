@@ -229,10 +229,9 @@ def _settled(
     told = []
     for answer in gone:
         settled = answer["settled"]
-        try:
-            (commit,) = visit.call("history", commit=settled["commit"], diff=True)["commits"]
-        except KgdError:  # a restricted reader may not see the commit
-            commit = {"message": "", "diff": []}
+        found = visit.tried("history", commit=settled["commit"], diff=True).get("commits", ())
+        unseen: Mapping[str, Any] = {"message": "", "diff": []}  # a restricted reader may not see the commit
+        commit = next(iter(found), unseen)
         told.append(
             {
                 "settled": settled,

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.ui.changes import mapping_text
@@ -183,12 +183,7 @@ def _places(notes: Mapping[str, Mapping[str, Any]], uri: str) -> list[Mapping[st
 
 def _stamps(visit: Visit, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return the author and the time of each node's last change; without nodes that do not fit into one answer."""
-    if not uris:
-        return {}
-    try:
-        nodes = visit.call("get", uris=list(uris), include=[], budget=WALK)["nodes"]
-    except KgdError:  # deleted since; the authors only help the reader
-        return {}
+    nodes = visit.tried("get", uris=list(uris), include=[], budget=WALK).get("nodes", ()) if uris else ()
     return {one["uri"]: one["updated"] for one in nodes if "updated" in one}
 
 
@@ -266,19 +261,16 @@ def _line_at(visit: Visit, uri: str, line: int, first: int) -> str:
 
 def _imports(visit: Visit, uri: str, direction: str) -> list[tuple[str, str]]:
     """Return the paths and URIs of the files that import this file (``in``), or that it imports (``out``)."""
-    try:
-        answer = visit.call(
-            "traverse",
-            start=[uri],
-            direction=direction,
-            edge_types=["imports"],
-            max_depth=1,
-            max_nodes=LINKED + 1,
-            budget=WALK,
-        )
-    except KgdError:  # a file that is not in the tree
-        return []
-    return sorted((_path(one["uri"]), one["uri"]) for one in answer["nodes"] if one.get("via"))
+    answer = visit.tried(
+        "traverse",
+        start=[uri],
+        direction=direction,
+        edge_types=["imports"],
+        max_depth=1,
+        max_nodes=LINKED + 1,
+        budget=WALK,
+    )
+    return sorted((_path(one["uri"]), one["uri"]) for one in answer.get("nodes", ()) if one.get("via"))
 
 
 def _path(uri: str) -> str:

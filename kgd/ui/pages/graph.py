@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from kgd.drawing.scene import (
     shown_type,
 )
 from kgd.drawing.svg import draw, sample
-from kgd.errors import KgdError, NotFound
+from kgd.errors import NotFound
 from kgd.model.uri import is_owned, path_of
 from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
@@ -323,14 +322,12 @@ def _undrawn(visit: Visit, wanted: Wanted, scene: Scene) -> tuple[int, list[dict
     example, belongs to the area of its files, but has no relation to it."""
     area = wanted.starts[0] if len(wanted.starts) == 1 else ""
     drawn = {dot.uri for dot in scene.dots}
-    with suppress(KgdError):  # the picture is complete without them
-        if area.startswith("atom://") and not wanted.as_of:
-            answer = visit.call("area_facts", area=area, limit=FACTS)
-            left = [one for one in answer["facts"] if one["uri"] not in drawn and one["type"] not in wanted.hidden]
-            return answer["total"], [
-                _neighbour(visit, wanted, Dot(one["uri"], one["name"], shown_type(one), 0.0)) for one in left
-            ]
-    return 0, []
+    is_area = area.startswith("atom://") and not wanted.as_of
+    answer = visit.tried("area_facts", area=area, limit=FACTS) if is_area else {}
+    facts = answer.get("facts", ())
+    left = [one for one in facts if one["uri"] not in drawn and one["type"] not in wanted.hidden]
+    dots = (Dot(one["uri"], one["name"], shown_type(one), 0.0) for one in left)
+    return answer.get("total", 0), [_neighbour(visit, wanted, dot) for dot in dots]
 
 
 def _is_only_files(wanted: Wanted, answer: Mapping[str, Any]) -> bool:

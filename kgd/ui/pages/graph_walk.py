@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, cast
@@ -279,11 +278,10 @@ def found(visit: Visit, question: str) -> tuple[Sequence[Mapping[str, Any]], boo
 
 def similar(visit: Visit, text: str) -> Sequence[Mapping[str, Any]]:
     """Return the nodes whose addresses are similar to a text for which nothing was found."""
-    with suppress(KgdError):  # the text cannot be an address
-        missing = visit.call("get", uris=[text], include=[])["missing"]
-        uris = [uri for one in missing for uri in one["similar"]]
-        return visit.call("get", uris=uris, include=[])["nodes"] if uris else ()
-    return ()
+    missing = visit.tried("get", uris=[text], include=[]).get("missing", ())  # the text may be no address
+    uris = [uri for one in missing for uri in one["similar"]]
+    found: Sequence[Mapping[str, Any]] = visit.tried("get", uris=uris, include=[]).get("nodes", ()) if uris else ()
+    return found
 
 
 def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:

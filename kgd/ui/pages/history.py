@@ -244,9 +244,7 @@ def _review(visit: Visit, commit: str) -> dict[str, Any]:
     unreviewed commits; empty without permission."""
     if not (visit.may_do_all and visit.can("review")):
         return {}
-    try:
-        answer = visit.call("review", commit=commit, limit=REVIEWED)
-    except KgdError:
+    if not (answer := visit.tried("review", commit=commit, limit=REVIEWED)):
         return {}
     nodes = [one for by in answer["authors"] for one in by["nodes"]]
     known = names(visit, [one["uri"] for one in nodes])

@@ -4,7 +4,6 @@ text, address, verification and deletion.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from math import nan
@@ -154,11 +153,9 @@ def _linked(visit: Visit, text: str) -> list[tuple[str, str]]:
 def files_in(visit: Visit, text: str) -> dict[str, str]:
     """Return the paths between backticks that are files of the code, each with the address of its page."""
     paths = list(dict.fromkeys(_PATH.findall(text)))[:MOST_FILES]
-    with contextlib.suppress(KgdError):  # the text needs no links
-        nodes = visit.call("get", uris=[f"./{path}" for path in paths], include=[])["nodes"] if paths else []
-        known = {path_of(one["uri"]) for one in nodes if scheme_of(one["uri"]) == "file"}
-        return {path: visit.to("file", path=path) for path in paths if path in known}
-    return {}
+    answer = visit.tried("get", uris=[f"./{path}" for path in paths], include=[]) if paths else {}
+    known = {path_of(one["uri"]) for one in answer.get("nodes", ()) if scheme_of(one["uri"]) == "file"}
+    return {path: visit.to("file", path=path) for path in paths if path in known}
 
 
 def trust(found: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
@@ -216,15 +213,12 @@ def raw(visit: Visit) -> Handled:
 
 def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
     """Show that a node does not exist, with similar nodes and its former commits."""
-    commits: list[dict[str, Any]] = []
-    with contextlib.suppress(KgdError):  # without permission the history is shown as empty
-        commits = list(visit.call("history", uri=lacking.uri, limit=FEW)["commits"])
     return Page(
         "node_missing.html",
         {
             "missing": lacking,
             "as_of": as_of or "",
-            "commits": commits,
+            "commits": visit.tried("history", uri=lacking.uri, limit=FEW).get("commits", ()),
             "writes": visit.may("put"),
             "name": unquote(lacking.uri.rpartition("/")[2]),
         },
@@ -318,14 +312,9 @@ def delete(visit: Visit) -> Handled:
 def suggest(visit: Visit) -> Handled:
     """Suggest nodes for the words typed so far."""
     words = next((visit.query[name] for name in ("target", "q", "from", "to") if visit.query.get(name, "").strip()), "")
-    try:
-        found = (
-            visit.call("search", query=words[:200], limit=SUGGESTED, max_depth=0, lanes="one") if words.strip() else {}
-        )
-        hits = found.get("hits", [])[:SUGGESTED]
-    except KgdError:
-        hits = []  # half-typed words may be an invalid query; the form reports that when it is sent
-    return Page("node_suggest.html", {"hits": hits})
+    # Half-typed words may be an invalid query; the form reports that when it is sent.
+    found = visit.tried("search", query=words[:200], limit=SUGGESTED, max_depth=0, lanes="one") if words.strip() else {}
+    return Page("node_suggest.html", {"hits": found.get("hits", [])[:SUGGESTED]})
 
 
 def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:

@@ -5,7 +5,6 @@ first steps; and the page of an author, with recent nodes and changes, areas the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 from kgd.agents.install import is_set_up
-from kgd.errors import KgdError
 from kgd.exchange import rules
 from kgd.model.node import SUMMARY_LIMIT
 from kgd.model.uri import name_of, uri_at
@@ -378,13 +376,11 @@ def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, A
     found: dict[str, Mapping[str, Any]] = {}
     if not commits:
         return found
-    with suppress(KgdError):  # the nodes only help the reader
-        for one in visit.call("get", uris=list(commits), include=[], budget=CARDS)["nodes"]:
-            found |= {one["uri"]: one, one.get("asked", one["uri"]): one}
+    for one in visit.tried("get", uris=list(commits), include=[], budget=CARDS).get("nodes", ()):
+        found |= {one["uri"]: one, one.get("asked", one["uri"]): one}
     for uri in [uri for uri in commits if uri not in found][:FORMER]:
-        with suppress(KgdError):  # the first commit, or no permission for the previous one
-            before = visit.call("get", uris=[uri], include=[], as_of=f"{commits[uri]}~1", budget=CARDS)["nodes"]
-            found[uri] = {"name": before[0]["name"]} if before else {}
+        before = visit.tried("get", uris=[uri], include=[], as_of=f"{commits[uri]}~1", budget=CARDS).get("nodes")
+        found[uri] = {"name": before[0]["name"]} if before else {}
     return found
 
 

@@ -4,7 +4,6 @@ navigation of every page."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -134,10 +133,8 @@ def _actions(visit: Visit) -> Iterator[Choice]:
 def _recent(visit: Visit) -> list[Choice]:
     """The nodes and searches that this browser remembers, without nodes that are gone or hidden from the visitor."""
     seen = [uri for uri in dict.fromkeys(visit.many("seen")) if _is_readable(visit, uri)][:RECENT]
-    there: set[str] = set()
-    with suppress(KgdError):  # the rows only help the reader
-        found = visit.call("get", uris=seen, include=[], budget=ROWS)["nodes"] if seen else []
-        there = {uri for one in found for uri in (one["uri"], one.get("asked"))}
+    found = visit.tried("get", uris=seen, include=[], budget=ROWS).get("nodes", ()) if seen else ()
+    there = {uri for one in found for uri in (one["uri"], one.get("asked"))}
     rows = listed(visit, [{"uri": uri} for uri in seen if uri in there])
     nodes = [_choice(visit, {"uri": row.uri}, row) for row in rows]
     asked = list(filter(None, dict.fromkeys(text.strip()[:MOST_WORDS] for text in visit.many("asked"))))
@@ -157,13 +154,9 @@ def _is_readable(visit: Visit, text: str) -> bool:
 
 def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
     """Nodes and code whose names or texts fit, names first. Without relations, for an answer within 50 ms."""
-    if not question:
-        return [], []
-    try:
-        answer = visit.call("search", query=question, limit=LOOKED, max_depth=0)
-    except KgdError:  # half-typed words may be an invalid query; the search page reports that
-        return [], []
-    chosen = [_ordered(answer[name], question)[:FOUND] for name in ("hits", "code")]
+    # Half-typed words may be an invalid query; the search page reports that.
+    answer = visit.tried("search", query=question, limit=LOOKED, max_depth=0) if question else {}
+    chosen = [_ordered(answer.get(name, ()), question)[:FOUND] for name in ("hits", "code")]
     nodes, code = (
         [_choice(visit, hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
         for hits in chosen
@@ -183,10 +176,8 @@ def _ordered(hits: Sequence[Mapping[str, Any]], question: str) -> list[Mapping[s
 def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
     """Add the kind of each file or definition, and the file and line of a definition."""
     symbols = [one.node.uri for one in code if one.node and scheme_of(one.node.uri) == SYMBOL]
-    found: dict[str, Mapping[str, Any]] = {}
-    with suppress(KgdError):  # the kinds only help the reader
-        answer = visit.call("get", uris=symbols, include=[], budget=ROWS) if symbols else {"nodes": []}
-        found = {one["uri"]: one.get("data", {}) for one in answer["nodes"]}
+    answer = visit.tried("get", uris=symbols, include=[], budget=ROWS) if symbols else {}
+    found = {one["uri"]: one.get("data", {}) for one in answer.get("nodes", ())}
     rows = []
     for one in code:
         data = found.get(one.node.uri, {}) if one.node else {}

@@ -44,13 +44,12 @@ def listing(visit: Visit) -> Handled:
 
 def _shown(visit: Visit, id: str) -> dict[str, Any]:
     """Return the description and first changed nodes of a proposal; empty if it was decided or changed meanwhile."""
-    try:
-        (one,) = visit.call("proposals", name=id)["proposals"]
-    except KgdError:
+    found = visit.tried("proposals", name=id).get("proposals")
+    if not found:
         return {}
-    diff = one["diff"][:SHOWN]
+    diff = found[0]["diff"][:SHOWN]
     return {
-        "description": one.get("description", ""),
+        "description": found[0].get("description", ""),
         "rows": rows(diff, titles(visit, [node["uri"] for node in diff])),
     }
 
@@ -178,11 +177,7 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
 
 def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:
     """Report that a proposal was decided or changed, with its current version."""
-    name = id.partition("@")[0]
-    try:
-        found = visit.call("proposals", name=name)["proposals"]
-    except KgdError:
-        found = []
+    found = visit.tried("proposals", name=id.partition("@")[0]).get("proposals")
     known = {"error": error, "id": id, "now": found[0] if found else None}
     return Page("proposal_over.html", known, 200 if found else visit.status_of_missing)
 
