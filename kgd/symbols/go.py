@@ -75,7 +75,7 @@ class Go(Walker):
         kind = {"struct_type": "struct", "interface_type": "interface"}.get(body.type if body else "", "type")
         return self.define(node, scope, kind, whole=node.parent if _alone(node) else None)
 
-    def field(self, node: Node, scope: str) -> str:
+    def field(self, node: Node, scope: str) -> None:
         kind = node.child_by_field_name("type")
         named = fields(node, "name")
         declared = self.typed(kind)
@@ -84,14 +84,12 @@ class Go(Walker):
         if not named and kind is not None:
             self.inherit(scope, [kind])
             self.found.bind(scope, declared.removesuffix("()").rpartition(".")[2], declared)
-        return scope
 
-    def embedded(self, node: Node, scope: str) -> str:
+    def embedded(self, node: Node, scope: str) -> None:
         if node.named_child_count == 1:
             self.inherit(scope, node.named_children)
-        return scope
 
-    def value(self, node: Node, scope: str) -> str:
+    def value(self, node: Node, scope: str) -> None:
         values = [part for one in fields(node, "value") for part in one.named_children]
         declared = self.typed(node.child_by_field_name("type"))
         for number, one in enumerate(fields(node, "name")):
@@ -100,31 +98,26 @@ class Go(Walker):
                 whole = node.parent if _alone(node) else None
                 self.define(node, scope, "constant" if node.type == "const_spec" else "variable", name, whole)
             self.found.bind(scope, name, declared or (self.chain(values[number]) if number < len(values) else ""))
-        return scope
 
-    def short(self, node: Node, scope: str) -> str:
+    def short(self, node: Node, scope: str) -> None:
         left, right = (node.child_by_field_name(side) for side in ("left", "right"))
         values = right.named_children if right is not None else []
         for number, one in enumerate(left.named_children if left is not None else []):
             self.found.bind(scope, text(one), self.chain(values[number]) if number < len(values) else "")
-        return scope
 
-    def range(self, node: Node, scope: str) -> str:
+    def range(self, node: Node, scope: str) -> None:
         left, source = node.child_by_field_name("left"), self.chain(node.child_by_field_name("right"))
         names = [text(one) for one in left.named_children] if left is not None else []
         for number, name in enumerate(names):
             self.found.bind(scope, name, f"{source}[]" if number and source else "")
-        return scope
 
-    def parameter(self, node: Node, scope: str) -> str:
+    def parameter(self, node: Node, scope: str) -> None:
         declared = self.typed(node.child_by_field_name("type"))
         for one in fields(node, "name"):
             self.found.bind(scope, text(one), declared)
-        return scope
 
-    def called(self, node: Node, scope: str) -> str:
+    def called(self, node: Node, scope: str) -> None:
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name("function")))
-        return scope
 
     def special(self, node: Node, left: int) -> str:
         if node.type in ("composite_literal", "type_assertion_expression", "type_conversion_expression"):

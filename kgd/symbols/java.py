@@ -10,13 +10,6 @@ from kgd.symbols.walker import STOP, Walker, first, text
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_COLLECTIONS = frozenset(
-    """
-    List Set Collection Iterable Iterator ArrayList LinkedList HashSet TreeSet Queue Deque
-    """.split()
-)
-_MAPPINGS = frozenset(["Map", "HashMap", "TreeMap", "LinkedHashMap", "ConcurrentHashMap"])
-
 
 class Java(Walker):
     words: ClassVar = {"this": "@self", "super": "@super"}
@@ -24,6 +17,12 @@ class Java(Walker):
     calls: ClassVar = {"object_creation_expression": "type"}
     items: ClassVar = {"array_access": "array"}
     through: ClassVar = {"parenthesized_expression": ""}
+    collections = frozenset(
+        """
+        List Set Collection Iterable Iterator ArrayList LinkedList HashSet TreeSet Queue Deque Map HashMap TreeMap
+        LinkedHashMap ConcurrentHashMap
+        """.split()
+    )
     result = "type"
     handlers: ClassVar = {
         "package_declaration": "package",
@@ -80,34 +79,28 @@ class Java(Walker):
     def method(self, node: Node, scope: str) -> str:
         return self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
 
-    def variables(self, node: Node, scope: str) -> str:
+    def variables(self, node: Node, scope: str) -> None:
         declared = self.typed(node.child_by_field_name("type"))
         for one in node.children_by_field_name("declarator"):
             value = "" if declared else self.chain(one.child_by_field_name("value"))
             self.found.bind(scope, text(one.child_by_field_name("name")), declared or value)
-        return scope
 
-    def parameter(self, node: Node, scope: str) -> str:
+    def parameter(self, node: Node, scope: str) -> None:
         declared = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
         self.found.bind(scope, text(node.child_by_field_name("name")), declared)
-        return scope
 
-    def loop(self, node: Node, scope: str) -> str:
+    def loop(self, node: Node, scope: str) -> None:
         declared, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
         self.found.bind(scope, text(node.child_by_field_name("name")), declared or (f"{source}[]" if source else ""))
-        return scope
 
-    def called(self, node: Node, scope: str) -> str:
+    def called(self, node: Node, scope: str) -> None:
         self.found.use(CALLS, scope, self.chain(node).removesuffix("()"))
-        return scope
 
-    def created(self, node: Node, scope: str) -> str:
+    def created(self, node: Node, scope: str) -> None:
         self.found.use(CALLS, scope, self.typed(node.child_by_field_name("type")).removesuffix("()"))
-        return scope
 
-    def above(self, node: Node, scope: str) -> str:
+    def above(self, node: Node, scope: str) -> None:
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name("constructor")))
-        return scope
 
     def chain(self, node: Node | None, left: int = 30) -> str:
         if node is None or left == 0:
@@ -141,11 +134,7 @@ class Java(Walker):
                 inner = [
                     one for part in node.named_children if part.type == "type_arguments" for one in part.named_children
                 ]
-                if text(name) in _COLLECTIONS and inner:
-                    return f"*{self.typed(inner[0], left - 1)}"
-                if text(name) in _MAPPINGS and inner:
-                    return f"*{self.typed(inner[-1], left - 1)}"
-                return self.typed(name, left - 1)
+                return self.generic(name, inner, left)
         return ""
 
 

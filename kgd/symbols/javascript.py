@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
-_COLLECTIONS = frozenset({"Array", "ReadonlyArray", "Set", "ReadonlySet", "Iterable", "IterableIterator"})
-_WRAPPERS = frozenset({"Promise", "Readonly", "Partial", "Required", "Awaited", "NonNullable"})
 
 
 class JavaScript(Walker):
@@ -20,6 +18,8 @@ class JavaScript(Walker):
         {"identifier", "type_identifier", "property_identifier", "private_property_identifier", "jsx_identifier"}
     )
     words: ClassVar = {"this": "@self", "super": "@super"}
+    wrappers = frozenset({"Promise", "Readonly", "Partial", "Required", "Awaited", "NonNullable"})
+    collections = frozenset({"Array", "ReadonlyArray", "Set", "ReadonlySet", "Iterable", "IterableIterator"})
     members: ClassVar = {
         "member_expression": ("object", "property"),
         "nested_identifier": ("object", "property"),
@@ -166,7 +166,7 @@ class JavaScript(Walker):
             self.found.bind(above, name, self.found.outside(self.chain(right), scope))
         return scope
 
-    def parameters(self, node: Node, scope: str) -> str:
+    def parameters(self, node: Node, scope: str) -> None:
         for one in node.named_children:
             pattern = one.child_by_field_name("pattern") if one.type.endswith("_parameter") else one
             if pattern is None:
@@ -178,23 +178,19 @@ class JavaScript(Walker):
             self.found.bind(scope, text(pattern), declared)
             if any(child.type in ("accessibility_modifier", "readonly") for child in one.children):
                 self.found.bind(scope.rpartition(".")[0], text(pattern), declared)
-        return scope
 
-    def arrow(self, node: Node, scope: str) -> str:
+    def arrow(self, node: Node, scope: str) -> None:
         parameter = node.child_by_field_name("parameter")
         if parameter is not None and (scope, text(parameter)) not in self.found.types:
             self.found.bind(scope, text(parameter), "")
-        return scope
 
-    def returned(self, node: Node, scope: str) -> str:
+    def returned(self, node: Node, scope: str) -> None:
         self.found.bind(scope, "()", self.chain(first(node)))
-        return scope
 
-    def loop(self, node: Node, scope: str) -> str:
+    def loop(self, node: Node, scope: str) -> None:
         left, source = node.child_by_field_name("left"), self.chain(node.child_by_field_name("right"))
         if left is not None and left.type == "identifier":
             self.found.bind(scope, text(left), f"{source}[]" if source else "")
-        return scope
 
     def imported(self, node: Node, scope: str) -> str:
         module = _string(node.child_by_field_name("source"))
@@ -239,7 +235,7 @@ class JavaScript(Walker):
             self.found.bind("", "default", name or self.chain(declared))
         return STOP if module else scope
 
-    def called(self, node: Node, scope: str) -> str:
+    def called(self, node: Node, scope: str) -> None:
         function = node.child_by_field_name("function")
         if module := _required(node):
             self.found.take(module)
@@ -248,13 +244,11 @@ class JavaScript(Walker):
             self.found.take(_string(first(arguments)) if arguments is not None else "")
         else:
             self.found.use(CALLS, scope, self.chain(function))
-        return scope
 
-    def element(self, node: Node, scope: str) -> str:
+    def element(self, node: Node, scope: str) -> None:
         name = self.chain(node.child_by_field_name("name"))
         if name[:1].isupper() or "." in name:  # lower-case names are HTML elements
             self.found.use(CALLS, scope, name)
-        return scope
 
     def special(self, node: Node, left: int) -> str:
         if node.type in ("as_expression", "satisfies_expression"):
@@ -284,11 +278,7 @@ class JavaScript(Walker):
                 inner = [
                     part for one in node.named_children if one.type == "type_arguments" for part in one.named_children
                 ]
-                if text(named) in _COLLECTIONS:
-                    return f"*{self.typed(inner[-1], left - 1)}" if inner else ""
-                if text(named) in _WRAPPERS:
-                    return self.typed(inner[0], left - 1) if inner else ""
-                return self.typed(named, left - 1)
+                return self.generic(named, inner, left)
         return ""
 
     def _returns(self, node: Node, name: str) -> None:

@@ -15,12 +15,6 @@ from kgd.symbols.walker import STOP, Walker, first, text
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_HOLDERS = frozenset(
-    """
-    Box Rc Arc Option Result RefCell Cell Mutex RwLock Ref RefMut Cow Pin
-    """.split()
-)
-_COLLECTIONS = frozenset(["Vec", "VecDeque", "HashSet", "BTreeSet", "HashMap", "BTreeMap"])
 _SAME = frozenset(
     """
     unwrap expect clone as_ref as_mut borrow borrow_mut to_owned iter iter_mut into_iter values
@@ -51,6 +45,12 @@ class Rust(Walker):
         "unary_expression": "",
         "generic_type": "type",
     }
+    wrappers = frozenset(
+        """
+        Box Rc Arc Option Result RefCell Cell Mutex RwLock Ref RefMut Cow Pin
+        """.split()
+    )
+    collections = frozenset({"Vec", "VecDeque", "HashSet", "BTreeSet", "HashMap", "BTreeMap"})
     result = "return_type"
     defines: ClassVar = {"struct_item": "struct", "union_item": "struct", "enum_item": "enum"}
     handlers: ClassVar = {
@@ -112,18 +112,16 @@ class Rust(Walker):
         )
         return name
 
-    def value(self, node: Node, scope: str) -> str:
+    def value(self, node: Node, scope: str) -> None:
         self.define(node, scope, "constant" if node.type == "const_item" else "variable")
         self.found.bind(scope, text(node.child_by_field_name("name")), self.typed(node.child_by_field_name("type")))
-        return scope
 
     def macro(self, node: Node, scope: str) -> str:
         self.define(node, scope, "macro")
         return STOP
 
-    def field(self, node: Node, scope: str) -> str:
+    def field(self, node: Node, scope: str) -> None:
         self.found.bind(scope, text(node.child_by_field_name("name")), self.typed(node.child_by_field_name("type")))
-        return scope
 
     def used(self, node: Node, scope: str) -> str:
         todo = [(node.child_by_field_name("argument"), "")]
@@ -165,23 +163,19 @@ class Rust(Walker):
         else:
             self.found.take(path, "", alias, scope)
 
-    def let(self, node: Node, scope: str) -> str:
+    def let(self, node: Node, scope: str) -> None:
         declared = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
         self._bind(node.child_by_field_name("pattern"), scope, declared)
-        return scope
 
-    def parameter(self, node: Node, scope: str) -> str:
+    def parameter(self, node: Node, scope: str) -> None:
         self._bind(node.child_by_field_name("pattern"), scope, self.typed(node.child_by_field_name("type")))
-        return scope
 
-    def own(self, node: Node, scope: str) -> str:
+    def own(self, node: Node, scope: str) -> None:
         self.found.bind(scope, "self", "@self")
-        return scope
 
-    def loop(self, node: Node, scope: str) -> str:
+    def loop(self, node: Node, scope: str) -> None:
         source = self.chain(node.child_by_field_name("value"))
         self._bind(node.child_by_field_name("pattern"), scope, f"{source}[]" if source else "")
-        return scope
 
     def expanded(self, node: Node, scope: str) -> str:
         """A macro's arguments have no syntax tree; a name right before brackets is treated as a call."""
@@ -251,12 +245,7 @@ class Rust(Walker):
                 inner = (
                     [one for one in arguments.named_children if one.type != "lifetime"] if arguments is not None else []
                 )
-                last = text(named).rpartition("::")[2]
-                if last in _HOLDERS and inner:
-                    return self.typed(inner[0], left - 1)
-                if last in _COLLECTIONS and inner:
-                    return f"*{self.typed(inner[-1], left - 1)}"
-                return self.typed(named, left - 1)
+                return self.generic(named, inner, left)
         return ""
 
     def _bind(self, pattern: Node | None, scope: str, declared: str) -> None:

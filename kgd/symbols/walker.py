@@ -7,7 +7,7 @@ import importlib
 import importlib.resources
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kgd.symbols.symbols import CALLS, INHERITS, Gathering
@@ -129,7 +129,8 @@ class Walker:
     """
 
     handlers: ClassVar[Mapping[str, str]] = {}
-    """Maps a kind of node to the method that reads it; the method returns the scope of the node's children."""
+    """Maps a kind of node to the method that reads it; the method returns the scope of the node's children, if that is
+    another one."""
     defines: ClassVar[Mapping[str, str]] = {}
     """Maps a kind of node that defines a symbol in the usual form to the kind of the symbol."""
     result: ClassVar[str] = ""
@@ -145,10 +146,14 @@ class Walker:
     """Maps a kind of expression for a member of a collection to the field with the collection."""
     words: ClassVar[Mapping[str, str]] = {}
     """Maps a kind of node that is a keyword to its chain."""
+    wrappers: ClassVar[frozenset[str]] = frozenset()
+    """Generic types whose value is treated as a value of their first argument."""
+    collections: ClassVar[frozenset[str]] = frozenset()
+    """Generic types that hold values of their last argument."""
 
     def __init__(self, language: str) -> None:
         self.found = Gathering(language)
-        self._methods: dict[str, Callable[[Node, str], str]] = {
+        self._methods: dict[str, Callable[[Node, str], str | None]] = {
             kind: getattr(self, name) for kind, name in self.handlers.items()
         }
 
@@ -156,13 +161,12 @@ class Walker:
         todo = [(root, "")]
         while todo:
             node, scope = todo.pop()
+            method = self._methods.get(node.type)
+            inner = method(node, scope) if method else None
             if node.type in self.defines:
                 inner = self.define(node, scope, self.defines[node.type])
-            else:
-                method = self._methods.get(node.type)
-                inner = method(node, scope) if method else scope
             if inner is not STOP:
-                todo += [(child, inner) for child in reversed(node.named_children)]
+                todo += [(child, scope if inner is None else inner) for child in reversed(node.named_children)]
 
     def define(self, node: Node, scope: str, kind: str, name: str = "", whole: Node | None = None) -> str:
         """Add a definition and return its scope. `whole` is the enclosing statement, if that is larger."""
@@ -212,10 +216,18 @@ class Walker:
         """The value that a type describes, as a chain."""
         return ""
 
-    def call(self, node: Node, scope: str) -> str:
+    def generic(self, named: Node | None, arguments: Sequence[Node], left: int) -> str:
+        """The value that a generic type describes."""
+        name = text(named).rpartition("::")[2]
+        if name in self.wrappers and arguments:
+            return self.typed(arguments[0], left - 1)
+        if name in self.collections and arguments:
+            return f"*{self.typed(arguments[-1], left - 1)}"
+        return self.typed(named, left - 1)
+
+    def call(self, node: Node, scope: str) -> None:
         """Record a call."""
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name(self.calls[node.type])))
-        return scope
 
     def inherit(self, scope: str, bases: Iterable[Node]) -> None:
         for base in bases:
