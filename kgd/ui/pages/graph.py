@@ -190,7 +190,7 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
                 one["nodes"][-1]["cost"],
                 len(one["nodes"]) - 1,
                 [node["name"] for node in one["nodes"] if node["uri"] not in shared],
-                wanted.with_alternative(visit, number),
+                wanted.changed(visit, alternative=number, node="", rows=0),
             )
             for number, one in enumerate(alternatives)
         ],
@@ -256,7 +256,7 @@ def _ends(visit: Visit, wanted: Wanted) -> dict[str, tuple[str, str]]:
 
 def _step(visit: Visit, wanted: Wanted, node: Mapping[str, Any], costs: Mapping[Any, float]) -> dict[str, Any]:
     """Return one node of a path, and the relation that leads to it."""
-    step: dict[str, Any] = {"node": node, "link": wanted.selecting(visit, node["uri"])}
+    step: dict[str, Any] = {"node": node, "link": wanted.changed(visit, node=node["uri"])}
     if via := node.get("via"):
         backward = via.get("direction") == "in"
         ends = (node["uri"], via["from"]) if backward else (via["from"], node["uri"])
@@ -287,7 +287,7 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "facts": facts,
         "is_only_files": _is_only_files(wanted, answer),
         "further": f"{counted(further, 'relation')} {'lead' if further != 1 else 'leads'} further." if further else "",
-        "usual": "" if wanted.cost == COST else replace(wanted, cost=COST).address(visit),
+        "usual": "" if wanted.cost == COST else wanted.changed(visit, cost=COST),
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
         "neighbours": _neighbours(visit, wanted, scene, answer),
@@ -343,7 +343,7 @@ def _in_order(dot: Dot) -> tuple[Any, ...]:
 def _neighbour(visit: Visit, wanted: Wanted, dot: Dot) -> dict[str, Any]:
     return {
         "name": dot.name or dot.uri,
-        "link": wanted.selecting(visit, dot.uri),
+        "link": wanted.changed(visit, node=dot.uri),
         "figure": Markup(sample(dot.type, dot.marks if dot.shape == "missing" else (), dot.tone)),
         "marks": [BADGES[mark] for mark in dot.marks if mark in BADGES],
     }
@@ -357,7 +357,7 @@ def _drawn(visit: Visit, wanted: Wanted, scene: Scene, title: str) -> dict[str, 
         "legend": legend_of(visit, wanted, scene),
         "file": replace(wanted, node="", path_from="").address(visit, "graph.svg"),
         "rows": _rows(visit, wanted, scene),
-        "all_rows": wanted.with_rows(visit, len(scene.dots)),
+        "all_rows": wanted.changed(visit, rows=len(scene.dots)),
         "count": len(scene.dots),
     }
 
@@ -385,7 +385,7 @@ def _title(scene: Scene) -> str:
 def _link(visit: Visit, wanted: Wanted, scene: Scene, dot: Dot) -> str:
     """Return the link of a dot: it selects a node, or opens or closes a group, with the groups inside of it."""
     if dot.shape != "group":
-        return wanted.selecting(visit, dot.uri)
+        return wanted.changed(visit, node=dot.uri)
     id = dot.uri.removeprefix(GROUP)
     inside = {one.uri.removeprefix(GROUP) for one in scene.dots if one.parent == dot.uri}
     opened = [one for one in wanted.opened if one != id and one not in inside]
@@ -408,7 +408,7 @@ def _starts(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
         {
             "uri": dot.uri,
             "name": dot.name,
-            "link": wanted.selecting(visit, dot.uri),
+            "link": wanted.changed(visit, node=dot.uri),
             "without": wanted.begun_at(visit, [one.uri for one in starts if one is not dot]),
         }
         for dot in starts

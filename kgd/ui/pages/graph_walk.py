@@ -145,11 +145,11 @@ class Wanted:
 
     def begun_at(self, visit: Visit, starts: Sequence[str]) -> str:
         """Return the address of this view with other start nodes; without any, the address of the whole workspace."""
-        return replace(self, starts=tuple(dict.fromkeys(starts)), to="", question="", node="", rows=0).address(visit)
+        return self.changed(visit, starts=tuple(dict.fromkeys(starts)), to="", question="", node="", rows=0)
 
-    def selecting(self, visit: Visit, uri: str) -> str:
-        """Return the address of this view with a card about a node; without one if `uri` is empty."""
-        return replace(self, node=uri).address(visit)
+    def changed(self, visit: Visit, **fields: Any) -> str:
+        """Return the address of this view with other values of some fields."""
+        return replace(self, **fields).address(visit)
 
     def grouped(self, visit: Visit, group: str, opened: Sequence[str] = ()) -> str:
         """Return the address of the whole workspace in groups."""
@@ -164,14 +164,6 @@ class Wanted:
         hidden = {*self.hidden} ^ {type}
         return replace(self, hidden=tuple(sorted(hidden)), node="").address(visit) if len(hidden) <= MOST_OFF else ""
 
-    def coloured(self, visit: Visit, colour: str) -> str:
-        """Return the address of this view with other colours."""
-        return replace(self, colour=colour).address(visit)
-
-    def path_begun(self, visit: Visit, uri: str) -> str:
-        """Return the address of this view with the first node of a path."""
-        return replace(self, path_from=uri, node="").address(visit)
-
     def path_to(self, visit: Visit, uri: str) -> str:
         """Return the address of the path from the chosen first node."""
         return Wanted(starts=(self.path_from,), to=uri, colour=self.colour).address(visit)
@@ -181,17 +173,6 @@ class Wanted:
         direction = {"out": "in", "in": "out"}.get(self.direction, self.direction)
         turned = replace(self, starts=(self.to,), to=self.starts[0], direction=direction)
         return replace(turned, node="", path_from="", alternative=0, rows=0).address(visit)
-
-    def with_alternative(self, visit: Visit, alternative: int) -> str:
-        """Return the address of the path with this number between the same nodes; 0 is the cheapest one."""
-        return replace(self, alternative=alternative, node="", rows=0).address(visit)
-
-    def now(self, visit: Visit) -> str:
-        """Return the address of this view at the current tip."""
-        return replace(self, as_of="").address(visit)
-
-    def with_rows(self, visit: Visit, count: int) -> str:
-        return replace(self, rows=count).address(visit)
 
 
 def _chosen(visit: Visit, name: str) -> str:
@@ -407,7 +388,7 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
         "uri": uri,
         "node": None,
         "open": visit.to("node", uri=uri, as_of=wanted.as_of),
-        "close": wanted.selecting(visit, ""),
+        "close": wanted.changed(visit, node=""),
     }
     try:
         answer = visit.call("get", uris=[uri], include=[], as_of=wanted.as_of or None, budget=WHOLE)
@@ -423,7 +404,7 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
     card["version_authors"] = version_authors(visit, node)
     card["relations"] = [
         {
-            "rows": [row | {"link": wanted.selecting(visit, row["other"])} for row in found.rows[:RELATIONS]],
+            "rows": [row | {"link": wanted.changed(visit, node=row["other"])} for row in found.rows[:RELATIONS]],
             "of": found.of,
             "way": way,
         }
@@ -437,7 +418,7 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
     if wanted.path_from and wanted.path_from != node["uri"]:
         card["path_to"] = wanted.path_to(visit, node["uri"])
     else:
-        card["path_begun"] = wanted.path_begun(visit, node["uri"])
+        card["path_begun"] = wanted.changed(visit, path_from=node["uri"], node="")
     return card
 
 
