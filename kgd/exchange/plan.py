@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from kgd.errors import Limit
 from kgd.model.conflict import canonical_json
 from kgd.model.fields import plain
 from kgd.model.node import NODE_BYTES, Json, Node, cut_at_word
-from kgd.model.uri import Uri, scheme_of
+from kgd.model.uri import Uri, is_text_name, scheme_of
 
 IMPORTED = "imported"
 """Data key for the digest of an imported node at the time of its import."""
@@ -245,6 +245,14 @@ class Folder:
                 elif not name.startswith("."):
                     suffix = os.path.splitext(name)[1].lower()
                     self.left[suffix] = self.left.get(suffix, 0) + 1
+
+    def texts(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """The files with their texts. A file without a name or text in UTF-8 is reported."""
+        for path in paths:
+            if not is_text_name(path):
+                self._skip(path, "the name is not UTF-8; skipped")
+            elif (text := self.text(path)) is not None:
+                yield path, text
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file. If the file cannot be read, report it and return None.

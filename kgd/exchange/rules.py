@@ -30,14 +30,13 @@ from kgd.exchange.plan import (
     Trouble,
     View,
     Wanted,
-    shown,
     sub_mapping,
     unused,
     without_nulls,
 )
 from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, Json, Node, Relation, Source, cut_at_word
-from kgd.model.uri import build, from_path, is_text_name, path_of, scheme_of
+from kgd.model.uri import build, from_path, path_of, scheme_of
 
 KIND = "rules"
 """Source type of a rule; the id is the file's path in the code."""
@@ -149,13 +148,7 @@ def read(source: Path, reading: Reading) -> Plan:
     rules = Rules(reading, folder.troubles)
     wanted: list[Wanted] = []
     ours = 0
-    for name in names:
-        if not is_text_name(name):
-            folder.troubles.append(Trouble(shown(name), "the name is not UTF-8; skipped"))
-            continue
-        text = folder.text(name)
-        if text is None:
-            continue
+    for name, text in folder.texts(names):
         if SIGN in text[:4_000]:
             ours += 1
         elif (one := rules.wanted(name, text)) is not None:

@@ -54,7 +54,7 @@ from kgd.model.node import (
     check_label,
     cut_at_word,
 )
-from kgd.model.uri import OWNED, Uri, from_path, is_owned, is_text_name, parse, path_of, scheme_of
+from kgd.model.uri import OWNED, Uri, from_path, is_owned, parse, path_of, scheme_of
 from kgd.model.wiki_links import NOTE, Link, Names
 
 KIND = "vault"
@@ -101,12 +101,7 @@ def read(root: Path, reading: Reading) -> Plan:
         raise Invalid("a vault must be a folder", at="source")
     folder = Folder(root)
     names = list(folder.paths(lambda path: path.endswith(NOTE), _enters))
-    pages: dict[str, Page] = {}
-    for name in names:
-        if not is_text_name(name):
-            folder.troubles.append(Trouble(shown(name), "the name is not UTF-8; skipped"))
-        elif (text := folder.text(name)) is not None:
-            pages[name.removesuffix(NOTE)] = front_matter.read(text)
+    pages = {name.removesuffix(NOTE): front_matter.read(text) for name, text in folder.texts(names)}
     vault = Vault(shown(root.name), reading, folder.troubles)
     vault.names.add(pages)
     for path, page in pages.items():

@@ -20,7 +20,7 @@ from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.result import Text, Unreadable
 from kgd.model import wiki_links
 from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, Node, Relation, Source, cut_at_word
-from kgd.model.uri import Uri, from_path, is_owned, name_of, parse, scheme_of, workspace_of
+from kgd.model.uri import Uri, from_path, is_owned, name_of, parse, scheme_of, uri_at, workspace_of
 from kgd.model.wiki_links import Link
 from kgd.workspace.writing.secrets import secret_in
 
@@ -292,22 +292,14 @@ def _uri(text: str, around: Around) -> Uri | None:
 
 
 def _file(path: str, around: Around) -> Uri | None:
-    overlay = around.workspace.overlay
-    if overlay is None:
-        return None
-    try:
-        uri = from_path("file", around.workspace.id, path.removeprefix("./"))
-    except KgdError:
-        return None
-    return uri if overlay.card(uri) is not None else None
+    overlay, uri = around.workspace.overlay, uri_at("file", around.workspace.id, path.removeprefix("./"))
+    return uri if overlay is not None and uri is not None and overlay.card(uri) is not None else None
 
 
 def _there(scheme: str, path: str, around: Around) -> Uri | None:
-    try:
-        uri = around.workspace.resolve(from_path(scheme, around.workspace.id, path.strip("/")))
-    except KgdError:
-        return None
-    return uri if around.workspace.graph.card(uri) is not None else None
+    named = uri_at(scheme, around.workspace.id, path.strip("/"))
+    uri = around.workspace.resolve(named) if named is not None else None
+    return uri if uri is not None and around.workspace.graph.card(uri) is not None else None
 
 
 DOCUMENT = Kind(

@@ -97,20 +97,10 @@ class Step:
     commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    title: str
-    state: str
-    words: str
-    about: str
-    blocker: str
-    next: str
-
-
 def overview(visit: Visit) -> Handled:
     status = visit.call("status")
     stages = [_stage(one) for one in status["stages"]]
-    stuck = [one for one in stages if one.state in ("blocked", "degraded")]
+    stuck = [one for one in stages if one["state"] in ("blocked", "degraded")]
     nodes, coverage, changes = status["counts"].get("nodes", 0), coverage_of(visit), feed(visit)
     is_new = visit.may_do_all and not nodes
     is_young = visit.may_do_all and nodes < FEW
@@ -138,17 +128,11 @@ def overview(visit: Visit) -> Handled:
     return Page("overview.html", told)
 
 
-def _stage(stage: Mapping[str, Any]) -> Stage:
+def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stage of the status with its title, and its state in words."""
     kind, _, remote = stage["name"].partition(" ")
-    title = f"{STAGES.get(kind, kind)} {remote}".strip()
-    return Stage(
-        title,
-        stage["state"],
-        STATES.get(stage["state"], stage["state"]),
-        stage.get("about", ""),
-        stage.get("blocker", "").rstrip("."),
-        stage.get("next", ""),
-    )
+    title, words = f"{STAGES.get(kind, kind)} {remote}".strip(), STATES.get(stage["state"], stage["state"])
+    return {**stage, "title": title, "words": words, "blocker": stage.get("blocker", "").rstrip(".")}
 
 
 def unread(status: Mapping[str, Any]) -> list[tuple[int, str, str]]:
