@@ -32,8 +32,19 @@ from kgd.ui import rendering
 from kgd.ui.live_updates import Live
 from kgd.ui.pages import ENTRIES, PAGES
 from kgd.ui.pages.palette import NAVIGATION
-from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
-from kgd.ui.sessions import Sessions, Visitor, browser_id, is_proof, proof
+from kgd.ui.sessions import (
+    ENTRY_LIMIT,
+    FORM_LIMIT,
+    Place,
+    Sessions,
+    Visitor,
+    browser_id,
+    comes_from_elsewhere,
+    form_of,
+    is_proof,
+    proof,
+    refusal,
+)
 from kgd.ui.sign_in import SignInPages, SignIns
 from kgd.ui.visit import ROOT, THEMES, Download, Entry, Handled, Incomplete, Notice, Redirect, Visit, address, own
 

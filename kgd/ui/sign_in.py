@@ -18,8 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from kgd.errors import Forbidden
 from kgd.model.token import TokenRecord
 from kgd.ui import rendering
-from kgd.ui.requests import Place, comes_from_elsewhere
-from kgd.ui.sessions import Sessions, Visitor
+from kgd.ui.sessions import Place, Sessions, Visitor, comes_from_elsewhere
 from kgd.ui.visit import ROOT, own
 
 THREADS = 8

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kgd.model.token import TokenRecord
-from kgd.ui.requests import Place
-from kgd.ui.sessions import Sessions
+from kgd.ui.sessions import Place, Sessions
 from kgd.ui.sign_in import SignInPages
 from tests.event_loops import apart
 
