@@ -308,16 +308,23 @@ class _Found:
 
     def plan(self, workspace: str) -> Plan:
         """A node for each entity, and one for each name that is only the source of relations."""
-        places = _Places(workspace)
+        taken: dict[str, str] = {}
+
+        def place(name: str) -> Uri:
+            """The URI of a name; no two of them differ only by case."""
+            literal = literal_uri(workspace, name)
+            is_free = literal is not None and taken.setdefault(collision_key(literal), name) == name
+            return literal if literal is not None and is_free else hashed_uri(workspace, name)
+
         lines = {name: number for name, (number, _) in self.entities.items()}
         made = {name: entity_fields(entity) for name, (_, entity) in self.entities.items()}
         for number, link in self.links.values():
             if link.source not in made:
                 made[link.source], lines[link.source] = implied_fields(link.source), number
-        uris = {name: places.of(name) for name in made}
+        uris = {name: place(name) for name in made}
         relations: dict[str, list[Relation]] = {}
         for _, link in self.links.values():
-            target = uris.get(link.target) or places.of(link.target)
+            target = uris.get(link.target) or place(link.target)
             relations.setdefault(link.source, []).append(relation_to(target, link))
         source = Source(SOURCE, self.file)
         wanted = tuple(
@@ -334,20 +341,6 @@ class _Found:
         )
         counts = {"lines": self.lines, "entities": len(self.entities), "relations": len(self.links)}
         return Plan(wanted, troubles=tuple(self.troubles), counts=counts)
-
-
-@dataclass(slots=True)
-class _Places:
-    """Assigns URIs to names, so that no two of them differ only by case."""
-
-    workspace: str
-    _taken: dict[str, str] = field(default_factory=dict)
-
-    def of(self, name: str) -> Uri:
-        literal = literal_uri(self.workspace, name)
-        if literal is None or self._taken.setdefault(collision_key(literal), name) != name:
-            return hashed_uri(self.workspace, name)
-        return literal
 
 
 _KINDS = {"entity": ("name", "entityType"), "relation": ("from", "to", "relationType")}

@@ -148,20 +148,15 @@ def _title(heading: re.Match[str]) -> str:
 
 def _journal(folder: Folder, known: Collection[str], files: Collection[str], reading: Reading) -> Iterator[Entry]:
     """The completed tasks that have no node in the graph, neither by id nor by file."""
-    names = list(
-        folder.paths(
-            lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
-            lambda path: path == JOURNAL.strip("/"),
-        )
+    names = folder.paths(
+        lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
+        lambda path: path == JOURNAL.strip("/"),
     )
     is_there = (folder.root / INDEX).is_file() and not folder.leads_out(INDEX)
     index = folder.text(INDEX) if is_there else None
     statuses, ids = _index(index or ""), _ids_of_files(index or "")
     unfinished, listed = 0, set[str]()
-    for name in names:
-        text = folder.text(name)
-        if text is None:
-            continue
+    for name, text in folder.texts(names):
         found = task(text)
         front = front_matter.read(text).front or {}
         stem = name[len(JOURNAL) : -3]

@@ -37,12 +37,11 @@ class Given:
     source: Source
     uri: Uri | None = None
     url: str = ""
-    digest: str = ""
-    """SHA-256 of the data, in hex."""
 
-    def __post_init__(self) -> None:
-        if not self.digest:
-            object.__setattr__(self, "digest", hashlib.sha256(self.data).hexdigest())
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the data, in hex. O(data)."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 @dataclass(slots=True)

@@ -29,7 +29,8 @@ PAGE = 2_500
 NAMED = 100
 ROWS = 100_000
 """Token budget of the nodes of a list, without their content."""
-AREA, GROUP, SYMBOL = "atom", "molecule", "symbol"
+SYMBOL = "symbol"
+AREAS = AREA, GROUP = "atom", "molecule"
 DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
 """Schemes of nodes from the code tree and from imports."""
 BESIDE = 2
@@ -298,7 +299,7 @@ def _row(found: Mapping[str, Any]) -> Row:
     path = path_of(uri) if is_owned(uri) else uri
     if scheme == SYMBOL:
         path = path.rpartition("/")[0]
-    elif scheme in (AREA, GROUP):
+    elif scheme in AREAS:
         path = ""
     return Row(
         uri,
@@ -371,7 +372,7 @@ def way_to(visit: Visit, uri: str) -> list[tuple[str, str]]:
     uri = addressing.resolve(session, addressing.choose(session, visit.workspace), uri)
     (row,) = listed(visit, [{"uri": uri}])
     area = [(name, visit.to("area", uri=of)) for name, of in row.areas[:1]]
-    is_area = bool(area) or scheme_of(uri) in (AREA, GROUP)
+    is_area = bool(area) or scheme_of(uri) in AREAS
     between = [("Areas", visit.to("areas")), *area] if is_area else above(visit, uri)
     return [(visit.workspace, visit.to("overview")), *between, (row.name, visit.to("node", uri=uri))]
 

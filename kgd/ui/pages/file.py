@@ -15,7 +15,7 @@ from kgd.model.change import Author
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.ui.changes import mapping_text
 from kgd.ui.highlighting import highlighted
-from kgd.ui.node_reading import DisputedSummary, authors_of, disputed_summaries, open_conflicts
+from kgd.ui.node_reading import AREAS, DisputedSummary, authors_of, disputed_summaries, open_conflicts
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LINES = 500
@@ -31,7 +31,6 @@ WALK = 1_000_000
 """Token budget of a walk, larger than any answer of `LINKED` files."""
 SHOWN = 6
 """Number of cards that are not folded."""
-AREAS = ("atom", "molecule")
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from kgd.errors import Invalid, KgdError
 from kgd.model.uri import IN_CODE, scheme_of
 from kgd.tools.read.grouping import Grouping
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
-from kgd.ui.node_reading import WHOLE, links, version_authors
+from kgd.ui.node_reading import AREAS, WHOLE, links, version_authors
 from kgd.ui.visit import Visit
 from kgd.ui.words import words_of
 
@@ -285,17 +285,13 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
         as_of=wanted.as_of or None,
     )
     found = [best, *({**best, **one} for one in best.get("alternatives", ()))]
-    found.sort(key=lambda one: (one["nodes"][-1]["cost"], bool(_between(one)) and any(map(_is_area, _between(one)))))
+    found.sort(key=lambda one: (one["nodes"][-1]["cost"], any(scheme_of(uri) in AREAS for uri in _between(one))))
     return [one for one in found if not any(set() < _between(other) < _between(one) for other in found)]
 
 
 def _between(path: Mapping[str, Any]) -> set[str]:
     """The URIs of the nodes of a path without its ends."""
     return {node["uri"] for node in path["nodes"][1:-1]}
-
-
-def _is_area(uri: str) -> bool:
-    return scheme_of(uri) in ("atom", "molecule")
 
 
 def marked(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -162,17 +162,12 @@ def messages(visit: Visit) -> Handled:
     )
 
 
-def change(visit: Visit) -> Handled:
-    """Show a commit with its differences and, to a writer, the effect of reverting it."""
-    return _change(visit)
-
-
 def revert(visit: Visit) -> Handled:
     """Revert a commit, except for later changes."""
     try:
         answer = visit.call("put", **_revert(visit, visit.form.get("message", "")))
     except KgdError as error:
-        return _change(visit, error)
+        return change(visit, error)
     uri = visit.form.get("uri", "")
     back = visit.to("node/history", uri=uri) if uri else visit.to("overview")
     return reported(back, answer, "Reverted")
@@ -205,7 +200,8 @@ def _commit(visit: Visit, commit: str) -> dict[str, Any]:
     return found[0]
 
 
-def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
+def change(visit: Visit, refused: KgdError | None = None) -> Handled:
+    """Show a commit with its differences and, to a writer, the effect of reverting it; or why that was refused."""
     found = _commit(visit, visit.required("commit"))
     would: Mapping[str, Any] = {}
     if visit.may("put") and refused is None:

@@ -17,7 +17,7 @@ from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
 from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
-from kgd.ui.node_reading import Missing, below, cited, links, others_about_code, way_to, whole
+from kgd.ui.node_reading import AREAS, Missing, below, cited, links, others_about_code, way_to, whole
 from kgd.ui.pages.attention import contradicted
 from kgd.ui.visit import NOTHING, Entry, Handled, Page, Redirect, Visit, reported
 
@@ -159,7 +159,6 @@ TYPES = {
 OTHER_TYPES = ("entity", "document", "atom", "molecule")
 FIRST_TYPE = "insight"
 """Initial type of a form without an address, as for `remember`."""
-AREAS = ("atom", "molecule")
 ABOUT_COST = 0.5
 LIKE_A_FILE = re.compile(r"[^:./][^:]*\.[A-Za-z]\w{0,7}\Z").match
 """Matches a path from the top of the code to a file with an extension."""

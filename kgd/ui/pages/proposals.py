@@ -9,7 +9,7 @@ from typing import Any
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
-from kgd.ui.node_reading import AREA, GROUP, code_beside, titles
+from kgd.ui.node_reading import AREAS, code_beside, titles
 from kgd.ui.pages.review import ANY_TIME, BY, filter_of, found_by
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
@@ -199,7 +199,7 @@ def _counts(shown: Sequence[NodeRow]) -> str:
     """Return the numbers of facts and areas by change: ``1 fact created, 1 fact and 1 area changed``."""
     told = []
     for change in ("created", "changed", "deleted"):
-        are_areas = [one.type in (AREA, GROUP) for one in shown if one.change == change]
+        are_areas = [one.type in AREAS for one in shown if one.change == change]
         numbers = (("fact", are_areas.count(False)), ("area", are_areas.count(True)))
         if words := " and ".join(counted(number, word) for word, number in numbers if number):
             told.append(f"{words} {change}")
