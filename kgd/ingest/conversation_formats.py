@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, cast, get_args
 
@@ -39,20 +40,16 @@ class _Thread:
     gone: dict[str, str | None] = field(default_factory=dict)
 
 
-def read_chatgpt(text: str) -> Read:
-    """The export of a ChatGPT account: `conversations.json`, a tree of messages per conversation.
-
-    Messages are in the order of their times, or of the tree if they have no times. A repeated question or a regenerated
-    answer makes a branch; all branches are kept.
-    """
-    return values.read_list(text, _of_chatgpt)
-
-
 def is_chatgpt(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("mapping"), Mapping)
 
 
 def _of_chatgpt(value: Any, place: str, trouble: list[str]) -> Conversation | None:
+    """A conversation of the export of a ChatGPT account, `conversations.json`, as a tree of messages.
+
+    Messages are in the order of their times, or of the tree if they have no times. A repeated question or a regenerated
+    answer makes a branch; all branches are kept.
+    """
     if not is_chatgpt(value):
         trouble.append(f"{place}: not a conversation of a ChatGPT export")
         return None
@@ -131,19 +128,15 @@ def _chatgpt_content(content: Mapping[str, Any], left_out: Counter[str]) -> valu
     return values.blocks(dict(content), left_out) if content and kind else values.Blocks()
 
 
-def read_claude(text: str) -> Read:
-    """The export of a Claude account: `conversations.json`, a list of conversations.
-
-    Messages are in the order of their times. A message without a parent answers the previous message.
-    """
-    return values.read_list(text, _of_claude)
-
-
 def is_claude(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("chat_messages"), list)
 
 
 def _of_claude(value: Any, place: str, trouble: list[str]) -> Conversation | None:
+    """A conversation of the export of a Claude account, `conversations.json`.
+
+    Messages are in the order of their times. A message without a parent answers the previous message.
+    """
     if not is_claude(value):
         trouble.append(f"{place}: not a conversation of a Claude export")
         return None
@@ -400,8 +393,8 @@ _KEYS = (('"chat_messages"', '"uuid"'), ('"mapping"', '"title"'), ('"messages"',
 """Matches keys near the beginning of a list whose first element is longer than the examined part."""
 
 _FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[str], Read]], ...] = (
-    (is_claude, read_claude),
-    (is_chatgpt, read_chatgpt),
+    (is_claude, partial(values.read_list, convert=_of_claude)),
+    (is_chatgpt, partial(values.read_list, convert=_of_chatgpt)),
     (is_claude_code, read_claude_code),
 )
 

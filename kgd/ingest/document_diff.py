@@ -35,7 +35,6 @@ IN_TEXT = {"in": "text"}
 """Marks a relation that was found in the text, not added by a user."""
 TAGS = "tags"
 """Data key for the tags found in the text."""
-URL = "url"
 OWN = frozenset({"kind", "bytes", "chunks", "date", "author", HASH, STATUS, LAST, WRITTEN, TAGS})
 """Data keys that an ingest sets; other keys, and a URL, stay."""
 

@@ -138,11 +138,6 @@ def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
     yield Taken(taken.uri, taken.commits, taken.counts, (*trouble, *taken.trouble))
 
 
-def take_messages(given: Given, around: Around) -> Iterator[Taken]:
-    """Make a single document a thread with one message."""
-    yield from together([given], around)
-
-
 def natural(name: str) -> list[Any]:
     """Sort key that puts 1.10 after 1.9."""
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"([0-9]{1,18})", name)]
@@ -195,7 +190,7 @@ MESSAGES = Kind(
     name="messages",
     about="a folder of dated documents as the messages of one thread",
     recognises=lambda name, head: False,
-    take=take_messages,
+    take=lambda given, around: together([given], around),
     together=together,
     scheme="thread",
 )

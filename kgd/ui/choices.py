@@ -91,11 +91,6 @@ class Dispute:
     own: str | None
     now: str | None
 
-    @property
-    def differing(self) -> list[Part]:
-        """The parts to choose."""
-        return [part for part in self.parts if not part.is_same]
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:

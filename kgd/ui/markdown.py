@@ -78,7 +78,7 @@ def _parser() -> MarkdownIt:
     made.validateLink = _is_harmless  # type: ignore[method-assign]
     made.normalizeLink = _normal  # type: ignore[method-assign]
     made.block.ruler.before("table", "counted", _count, {"alt": ["paragraph", "reference", "blockquote", "list"]})
-    made.inline.ruler.before("text", "counted", _count_inline)
+    made.inline.ruler.before("text", "counted", _count)
     made.inline.ruler.before("link", "wiki", _wiki)
     made.core.ruler.after("block", "counted", _count_tokens)
     made.core.ruler.push("titles", _titles)
@@ -103,14 +103,8 @@ def _take(env: MutableMapping[str, Any], steps: int = 1) -> None:
         raise _TooMuch
 
 
-def _count(state: Any, start: int, end: int, silent: bool) -> bool:
-    _take(state.env)
-    if state.level >= DEEPEST:
-        raise _TooMuch
-    return False
-
-
-def _count_inline(state: StateInline, silent: bool) -> bool:
+def _count(state: Any, *_: Any) -> bool:
+    """Count a step of the parser; a rule of blocks and of texts that never matches."""
     _take(state.env)
     if state.level >= DEEPEST:
         raise _TooMuch
@@ -166,9 +160,14 @@ def _wiki(state: StateInline, silent: bool) -> bool:
 def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     token = tokens[index]
     url = str(token.meta.get("node") or token.attrGet("href") or "")
-    if "node" in token.meta or _is_node(url):
-        return str(Markup('<a href="{}">').format(env["place"](url)))
-    return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url))
+    return str(_opened(url, env, is_node="node" in token.meta))
+
+
+def _opened(url: str, env: Any, *, is_node: bool = False) -> Markup:
+    """Render the beginning of a link."""
+    if is_node or _is_node(url):
+        return Markup('<a href="{}">').format(env["place"](url))
+    return Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url)
 
 
 def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
@@ -185,9 +184,7 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
     url = str(tokens[index].attrGet("src") or "")
     title = tokens[index].attrGet("title")
     text = (tokens[index].content or url) + (f" ({title})" if title else "")
-    if _is_node(url):
-        return str(Markup('<a href="{}">{}</a>').format(env["place"](url), text))
-    return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">{}</a>').format(url, text))
+    return str(Markup("{}{}</a>").format(_opened(url, env), text))
 
 
 def _fence(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

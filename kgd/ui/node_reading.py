@@ -29,8 +29,8 @@ PAGE = 2_500
 NAMED = 100
 ROWS = 100_000
 """Token budget of the nodes of a list, without their content."""
-SYMBOL = "symbol"
-AREAS = AREA, GROUP = "atom", "molecule"
+AREA, SYMBOL = "atom", "symbol"
+AREAS = (AREA, "molecule")
 DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
 """Schemes of nodes from the code tree and from imports."""
 BESIDE = 2

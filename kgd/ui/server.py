@@ -133,7 +133,7 @@ class Ui:
 
         async def checked(request: Request) -> Response:
             if found := refusal(self._place, request):
-                return self._error_status(*found)
+                return self._error(found[0], status=found[1])
             try:
                 return await handler(request)
             except ClientDisconnect:
@@ -145,7 +145,7 @@ class Ui:
 
     async def other_method(self, request: Request, error: Exception) -> Response:
         """Answer a request with an unsupported method."""
-        wrong = self._error_status(Invalid("this page does not accept that method", next="Open the start page."), 405)
+        wrong = self._error(Invalid("this page does not accept that method", next="Open the start page."), status=405)
         wrong.headers.update(getattr(error, "headers", None) or {})
         return wrong
 
@@ -379,20 +379,17 @@ class Ui:
         told = {"error": error, "takes_tokens": self._tokens is not None, "wanted": to, "ways": ways}
         return self._html("signed_out.html", told, 401)
 
-    def _error(self, error: KgdError, visit: Visit | None = None, key: str = "") -> Response:
-        """Return an error as a page."""
+    def _error(self, error: KgdError, visit: Visit | None = None, key: str = "", status: int = 0) -> Response:
+        """Return an error as a page; the status is the error's own unless given."""
         if isinstance(error, Unauthorized) and (visit is None or visit.record):
             return self._enter_again(error)
         # An error from a hub does not mean that the user of this machine has to sign in here.
-        status = 403 if error.status == 401 else error.status
+        status = status or (403 if error.status == 401 else error.status)
         told = self._around(visit, key) | {"error": error, "code": status}
         response = self._html("error.html", told, status)
         if isinstance(error, TooMuch):
             response.headers["retry-after"] = str(error.retry_after)
         return response
-
-    def _error_status(self, error: KgdError, status: int) -> Response:
-        return self._html("error.html", self._around(None, "") | {"error": error, "code": status}, status)
 
     def _holder(self, visitor: Visitor) -> str:
         """Return the name of a link's token holder; empty for the user of this machine."""

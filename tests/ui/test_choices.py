@@ -88,7 +88,7 @@ def test_a_node_can_be_deleted_kept_or_combined() -> None:
     assert [side.label for side in gone.sides] == ["Delete the node", "Choose B"]
     assert gone.own is None
     both = dispute("node", a, b)
-    assert [part.title for part in both.differing] == ["name", "tags", "content"]
+    assert [part.title for part in both.parts if not part.is_same] == ["name", "tags", "content"]
     made = value_of(both, Choice("parts", parts={0: "b", 1: "a", 2: "b"}))
     assert made == {"uri": "concept://shop/a", "name": "B", "summary": "same", "tags": ["x"], "content": "text"}
     assert "content" not in value_of(both, Choice("parts", parts={0: "b", 1: "a", 2: "a"}))

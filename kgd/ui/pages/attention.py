@@ -291,34 +291,21 @@ KINDS = (
 
 def act(visit: Visit) -> Handled:
     """Carry out the action of a card."""
-    action = ACTIONS.get(visit.required("do"))
-    if action is None:
+    do, overview = visit.required("do"), visit.to("overview")
+    if do not in ("verify", "dismiss"):
         raise NotFound("there is no such action", at="do", next="Open the overview again.")
     try:
-        return action(visit)
+        if do == "verify":
+            return _verified(visit, [visit.required("uri")], overview)
+        visit.call("questions", dismiss=visit.required("id"))
+        return Redirect(overview, said="Dismissed.")
     except KgdError as error:
-        return Redirect(visit.to("overview"), said=f"{sentence(error.message)}.")
-
-
-def _verify(visit: Visit) -> Redirect:
-    return _verified(visit, [visit.required("uri")], visit.to("overview"))
+        return Redirect(overview, said=f"{sentence(error.message)}.")
 
 
 def _verified(visit: Visit, uris: list[str], to: str) -> Redirect:
     done = visit.call("stale", verify=uris, limit=1)["verified"]
     return reported(to, done, f"Verified {counted(len(uris), 'fact')}", "Verified already.")
-
-
-def _dismiss(visit: Visit) -> Redirect:
-    visit.call("questions", dismiss=visit.required("id"))
-    return Redirect(visit.to("overview"), said="Dismissed.")
-
-
-ACTIONS: Mapping[str, Callable[[Visit], Redirect]] = {
-    "verify": _verify,
-    "dismiss": _dismiss,
-}
-"""The actions of cards."""
 
 
 def stale(visit: Visit) -> Handled:
