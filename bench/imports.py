@@ -25,8 +25,8 @@ from bench.import_truth import go, java, python, rust
 from kgd.index.code_index import CodeIndex
 from kgd.overlay.code_reader import READ, CodeReader, FileToRead
 from kgd.overlay.facts import language_of
+from kgd.symbols import IMPORTS
 from kgd.symbols.extraction import VERSION, language_for
-from kgd.symbols.symbols import IMPORTS
 
 TYPESCRIPT = "typescript@5.4.5"
 SCRIPTS = Path(__file__).parent / "import_truth/scripts.mjs"

@@ -22,8 +22,8 @@ from bench.house import KGD, Caller, House, connected, run, through_memory_serve
 from bench.limit import at_most
 from bench.mcp_calls import PEER
 from bench.row import Row, compare, missing, percentile, value
+from kgd.exchange import Reading
 from kgd.exchange import entities as memory_file
-from kgd.exchange.plan import Reading
 
 TARGETS = {
     ("create_entities", 1_000): 1 / 1.5,

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable, whole
-from kgd.exchange.plan import shown
+from kgd.exchange import shown
 from kgd.git.files import read_regular
 from kgd.ingest import document_reader
 from kgd.ingest.document_reader import DocumentReader, is_document
 from kgd.ingest.documents import FILE
 from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
-from kgd.ingest.readers.result import Unreadable
+from kgd.ingest.readers import Unreadable
 from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri, is_owned, is_text_name, path_of, scheme_of

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
-from kgd.exchange.plan import Export, Output, Trouble, View
+from kgd.exchange import Export, Output, Trouble, View
 from kgd.model.uri import Uri, is_owned, name_of, scheme_of
 
 RED, LIGHT, INK = "#d62728", "#e8eef7", "#5b6b7f"

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, View, Wanted, without_nulls
+from kgd.exchange import Export, Output, Plan, Reading, Trouble, View, Wanted, without_nulls
 from kgd.model.node import NAME_LIMIT, UNSEEN, Json, Node, Relation, Source, check_label
 from kgd.model.uri import MAX_SEGMENT_BYTES, Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
 

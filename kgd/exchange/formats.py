@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import drawings, entities, orchestrator, rules, vault
-from kgd.exchange.plan import Export, Plan, Reading, View
+from kgd.exchange import Export, Plan, Reading, View, drawings, entities, orchestrator, rules, vault
 
 
 @dataclass(frozen=True, slots=True)

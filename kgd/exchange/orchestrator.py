@@ -19,9 +19,7 @@ from typing import Any
 from kgd.codec import canonical, front_matter
 from kgd.codec.front_matter import strings
 from kgd.errors import Invalid, KgdError
-from kgd.exchange import orchestrator_journal
-from kgd.exchange.orchestrator_journal import JOURNAL, Entry
-from kgd.exchange.plan import (
+from kgd.exchange import (
     IMPORTED,
     NAMED_FILE,
     Export,
@@ -32,9 +30,11 @@ from kgd.exchange.plan import (
     Trouble,
     View,
     Wanted,
+    orchestrator_journal,
     sub_mapping,
     unused,
 )
+from kgd.exchange.orchestrator_journal import JOURNAL, Entry
 from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, SUMMARY_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, from_path, name_of, scheme_of, segments_of, slug

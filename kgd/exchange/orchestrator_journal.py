@@ -17,7 +17,7 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.front_matter import strings
 from kgd.errors import KgdError
-from kgd.exchange.plan import Folder, Reading, Trouble
+from kgd.exchange import Folder, Reading, Trouble
 from kgd.model.escaping import one_line
 from kgd.model.node import Json
 from kgd.model.uri import slug

@@ -20,7 +20,7 @@ from pathlib import Path
 from kgd.codec import front_matter
 from kgd.codec.front_matter import Page
 from kgd.errors import Invalid, KgdError
-from kgd.exchange.plan import (
+from kgd.exchange import (
     PRUNED,
     Export,
     Folder,

@@ -23,7 +23,7 @@ from kgd.codec import front_matter
 from kgd.codec.canonical import Ordered
 from kgd.codec.front_matter import Page, strings
 from kgd.errors import MALFORMED, Invalid, KgdError
-from kgd.exchange.plan import (
+from kgd.exchange import (
     IMPORTED,
     NAMED_FILE,
     Export,

@@ -22,8 +22,7 @@ from kgd.codec import front_matter
 from kgd.codec.front_matter import strings
 from kgd.errors import Unavailable
 from kgd.ingest.chunks import headings
-from kgd.ingest.readers import office
-from kgd.ingest.readers.result import TEXT_LIMIT, Text, Unreadable, characters, one_line
+from kgd.ingest.readers import TEXT_LIMIT, Text, Unreadable, characters, office, one_line
 from kgd.ingest.readers.sandbox import LENGTH
 from kgd.model.node import LABEL_LIMIT
 

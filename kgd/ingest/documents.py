@@ -17,7 +17,7 @@ from kgd.ingest import document_diff, document_reader
 from kgd.ingest.chunks import MOST, Chunk, chunks
 from kgd.ingest.document_diff import FIRST, HASH, NEXT, PART_OF, STATUS, Stage, chunk_uri
 from kgd.ingest.kind import Around, Given, Kind, Taken
-from kgd.ingest.readers.result import Text, Unreadable
+from kgd.ingest.readers import Text, Unreadable
 from kgd.model import wiki_links
 from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, from_path, is_owned, name_of, parse, scheme_of, uri_at, workspace_of

@@ -18,7 +18,7 @@ from kgd.ingest import conversation_values as values
 from kgd.ingest.conversation_values import Conversation, SourceMessage
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.message_nodes import check_thread
-from kgd.ingest.readers.result import Text, Unreadable, characters
+from kgd.ingest.readers import Text, Unreadable, characters
 
 LIMIT = 128 << 20
 """Largest size of one export in bytes."""

@@ -18,9 +18,9 @@ import orjson
 from kgd.git.files import read_regular
 from kgd.index.code_index import BODY_CHARACTERS, ChunkRow, CodeIndex, StoredReading, SymbolRow
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENT_BYTES
+from kgd.symbols import INHERITS, Import, Symbol, Symbols, Use
 from kgd.symbols.extraction import LARGEST, extract, language_for, why_not
 from kgd.symbols.resolution import keys_of, resolve
-from kgd.symbols.symbols import INHERITS, Import, Symbol, Symbols, Use
 from kgd.workspace.writing.secrets import first_in, secret_in
 
 log = logging.getLogger("kgd.reading")

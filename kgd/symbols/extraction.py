@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgd.symbols import manifests, python
+from kgd.symbols import Gathering, Symbols, manifests, python
 from kgd.symbols.go import Go
 from kgd.symbols.java import Java
 from kgd.symbols.javascript import JavaScript
 from kgd.symbols.rust import Rust
-from kgd.symbols.symbols import Gathering, Symbols
 from kgd.symbols.walker import KNOWN, OTHERS, Walker, can_read, doc, matches, tag_query, text, tree
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, manifest_around
+from kgd.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, manifest_around
 from kgd.symbols.walker import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:

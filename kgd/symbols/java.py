@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.symbols import CALLS, NOWHERE, Place, Project, by_nearness, nearest
+from kgd.symbols import CALLS, NOWHERE, Place, Project, by_nearness, nearest
 from kgd.symbols.walker import STOP, Walker, first, text
 
 if TYPE_CHECKING:

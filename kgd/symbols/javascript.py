@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.symbols import CALLS
+from kgd.symbols import CALLS
 from kgd.symbols.walker import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kgd.errors import MALFORMED
-from kgd.symbols.symbols import Import, Symbols
+from kgd.symbols import Import, Symbols
 
 _TYPESCRIPT = re.compile(r"[tj]sconfig[\w.-]*\.json")
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)

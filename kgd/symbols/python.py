@@ -19,7 +19,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 
-from kgd.symbols.symbols import (
+from kgd.symbols import (
     BOUND,
     CALLS,
     INHERITS,
@@ -31,7 +31,7 @@ from kgd.symbols.symbols import (
     declared,
     folders,
     join,
-    manifests,
+    manifests_in,
     nearest,
     one_of,
 )
@@ -437,11 +437,11 @@ def _tops(path: str, project: Project) -> Iterator[str]:
 
 
 def _is_project(folder: str, project: Project) -> bool:
-    return any(posixpath.basename(one) in _PROJECT for one in manifests(folder, project))
+    return any(posixpath.basename(one) in _PROJECT for one in manifests_in(folder, project))
 
 
 def _declared(folder: str, project: Project) -> Iterator[str]:
-    for one in manifests(folder, project):
+    for one in manifests_in(folder, project):
         if posixpath.basename(one) in _PROJECT and not one.endswith(".py"):
             yield from (join(folder, root.name) for root in declared(one, "root", project))
 

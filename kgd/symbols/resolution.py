@@ -12,9 +12,24 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kgd.symbols import go, java, python, rust, script_modules
+from kgd.symbols import (
+    BOUND,
+    CALLS,
+    IMPORTS,
+    INHERITS,
+    NOWHERE,
+    Import,
+    Place,
+    Project,
+    Symbol,
+    Symbols,
+    go,
+    java,
+    python,
+    rust,
+    script_modules,
+)
 from kgd.symbols.rust import MOD, crate, submodule
-from kgd.symbols.symbols import BOUND, CALLS, IMPORTS, INHERITS, NOWHERE, Import, Place, Project, Symbol, Symbols
 
 _DEEPEST = 25
 """Maximum length of a chain of aliases."""

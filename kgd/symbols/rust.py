@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, one_of
+from kgd.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, one_of
 from kgd.symbols.walker import STOP, Walker, first, text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from kgd.symbols.symbols import (
+from kgd.symbols import (
     NOWHERE,
     Import,
     Place,

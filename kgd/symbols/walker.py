@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from kgd.symbols.symbols import CALLS, INHERITS, Gathering
+from kgd.symbols import CALLS, INHERITS, Gathering
 
 try:
     import tree_sitter

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgd.codec import paths
 from kgd.errors import Forbidden, KgdError
-from kgd.exchange.plan import Wanted
+from kgd.exchange import Wanted
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import RefUpdate
 from kgd.git.staging import Staging

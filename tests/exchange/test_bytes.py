@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from kgd.areas.patterns import check_pattern
 from kgd.codec import documents, front_matter
 from kgd.errors import KgdError
-from kgd.exchange import rules, vault
-from kgd.exchange.plan import Reading, View, Wanted, digest, noted
+from kgd.exchange import Reading, View, Wanted, digest, noted, rules, vault
 from kgd.exchange.rules import Rules
 from kgd.exchange.vault import Vault
 from kgd.model.node import Node

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.cli import printing, printing_running, terminal
 from kgd.errors import KgdError
-from kgd.exchange import drawings
-from kgd.exchange.plan import View
+from kgd.exchange import View, drawings
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace

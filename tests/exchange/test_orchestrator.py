@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.exchange import orchestrator
-from kgd.exchange.plan import Reading, digest
+from kgd.exchange import Reading, digest, orchestrator
 from kgd.memories.keywords import keywords
 from kgd.model.node import Node
 from kgd.model.uri import Uri

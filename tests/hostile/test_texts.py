@@ -15,8 +15,7 @@ from kgd.areas.paths import normalise
 from kgd.areas.patterns import Matcher
 from kgd.codec import front_matter
 from kgd.errors import Limit
-from kgd.exchange import orchestrator_journal, rules, vault
-from kgd.exchange.plan import Reading
+from kgd.exchange import Reading, orchestrator_journal, rules, vault
 from kgd.freshness.code import text_of
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import parsed, read_paths

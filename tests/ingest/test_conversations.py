@@ -13,7 +13,7 @@ from kgd.ingest.conversation_values import moment
 from kgd.ingest.kind import SNIFFED
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.message_nodes import spelt
-from kgd.ingest.readers.result import Unreadable
+from kgd.ingest.readers import Unreadable
 from kgd.workspace.workspace import Workspace
 from tests.ingest.talk import branch, chatgpt_export, claude_export, code_line, lines, replies, said, taken, texts, told
 

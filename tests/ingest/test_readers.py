@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from kgd.ingest.document_reader import DocumentReader, Limited
-from kgd.ingest.readers.result import Unreadable
+from kgd.ingest.readers import Unreadable
 from tests.ingest import made
 
 

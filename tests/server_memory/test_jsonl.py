@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError
-from kgd.exchange import entities
-from kgd.exchange.plan import Reading, View
+from kgd.exchange import Reading, View, entities
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace

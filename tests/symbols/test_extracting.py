@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import tree_sitter_go
 
-from kgd.symbols import walker
+from kgd.symbols import Symbols, walker
 from kgd.symbols.extraction import extract, is_readable, language_for, why_not
-from kgd.symbols.symbols import Symbols
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LANGUAGES = ("python", "javascript", "typescript", "tsx", "go", "java", "rust")

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from kgd.overlay.facts import language_of
+from kgd.symbols import IMPORTS, Symbols
 from kgd.symbols.extraction import extract, language_for
 from kgd.symbols.resolution import keys_of, resolve
-from kgd.symbols.symbols import IMPORTS, Symbols
 
 
 class Written:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kgd.overlay.facts import language_of
+from kgd.symbols import Symbols
 from kgd.symbols.extraction import extract, language_for
 from kgd.symbols.resolution import End, keys_of, resolve
-from kgd.symbols.symbols import Symbols
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LEAST = {"python": 0.98, "javascript": 0.96, "typescript": 0.96, "go": 1.0, "java": 0.97, "rust": 1.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from kgd.ingest.readers.result import Text, Unreadable, clean, one_line
+from kgd.ingest.readers import Text, Unreadable, clean, one_line
 
 DEEPEST_LIST = 6
 _LEFT_OUT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object", "nav", "head", "select"})

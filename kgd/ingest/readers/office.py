@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from kgd.ingest.readers import html
-from kgd.ingest.readers.result import TEXT_LIMIT, Text, Unreadable, clean, one_line
+from kgd.ingest.readers import TEXT_LIMIT, Text, Unreadable, clean, html, one_line
 
 LIBRARIES = {"docx": "mammoth", "xlsx": "openpyxl", "pptx": "pptx"}
 CONTAINER = "META-INF/container.xml"

@@ -9,7 +9,7 @@ from io import BytesIO
 import pypdf
 from pypdf.errors import PyPdfError
 
-from kgd.ingest.readers.result import TEXT_LIMIT, Text, Unreadable, clean, one_line
+from kgd.ingest.readers import TEXT_LIMIT, Text, Unreadable, clean, one_line
 
 MOST_PAGES = 5_000
 _HYPHEN = re.compile(r"(?<=[a-z])-\n(?=[a-z])")

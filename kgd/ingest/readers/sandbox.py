@@ -13,7 +13,7 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
-from kgd.ingest.readers.result import Text, Unreadable
+from kgd.ingest.readers import Text, Unreadable
 
 MEMORY = 1 << 30
 """Limit of the address space in bytes."""

@@ -19,9 +19,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 
 from kgd.errors import MALFORMED, Invalid, InvariantViolation, KgdError, Limit, Unavailable
-from kgd.exchange import formats
+from kgd.exchange import Output, Trouble, View, formats
 from kgd.exchange.formats import Format
-from kgd.exchange.plan import Output, Trouble, View
 from kgd.git.files import replace as replace_file
 from kgd.graph.traverse import traverse
 from kgd.model.node import Node

@@ -21,8 +21,7 @@ from typing_extensions import TypedDict
 from kgd.areas.patterns import check_pattern
 from kgd.codec import canonical
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
-from kgd.exchange import formats
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Reading, Trouble, Wanted, digest, noted
+from kgd.exchange import IMPORTED, NAMED_FILE, Reading, Trouble, Wanted, digest, formats, noted
 from kgd.memories.keywords import keywords
 from kgd.model.change import ChangeSet, Edit, Upsert, difference, upsert_of
 from kgd.model.node import Node
