@@ -1,7 +1,8 @@
 """Import from and export to other programs' files: a small registry of formats.
 
-A format reads files into a `Plan` and writes files, an `Export`, from a `View`. Neither changes a workspace or a file; that is left
-to `kgd.tools.exchange`. A user's folder is read within bounds, in order, and without following links out of it.
+A format reads files into a `Plan` and writes files, an `Export`, from a `View`. Neither changes a workspace or a file;
+that is left to `kgd.tools.exchange`. A user's folder is read within bounds, in order, and without following links out
+of it.
 """
 
 from __future__ import annotations
