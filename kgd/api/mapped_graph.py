@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from kgd.errors import Unavailable
 from kgd.graph import live_graph
-from kgd.graph.arrays import Arrays
+from kgd.graph.arrays import Arrays, read_snapshot
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.stored_graph import StoredGraph
-from kgd.index import graph_snapshot
 
 TRIES = 3
 """Number of attempts; the file may be replaced between the daemon's answer and its opening."""
@@ -63,7 +62,7 @@ class MappedGraph:
 
 def _mapped(file: str, tree: str) -> Arrays | None:
     """The arrays in the file; None if it cannot be read or describes another tree."""
-    found = graph_snapshot.read(Path(file))
+    found = read_snapshot(Path(file))
     return Arrays(found.arrays) if found is not None and found.tree == tree else None
 
 

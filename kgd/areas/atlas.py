@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgd.areas.coverage import Coverage, Folder
-from kgd.areas.paths import normalise
-from kgd.areas.patterns import Matcher, check_pattern
+from kgd.areas.patterns import Matcher, check_pattern, normalise
 from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, scheme_of

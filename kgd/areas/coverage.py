@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kgd.areas.paths import DEEPEST
-from kgd.areas.patterns import Front, Matcher
+from kgd.areas.patterns import DEEPEST, Front, Matcher
 from kgd.model.uri import Uri
 
 Owners = frozenset[Uri]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from kgd.index import languages
+from kgd.index import words
 from kgd.index.database import Database, placeholders
 from kgd.index.doc_texts import Read, Texts
 from kgd.index.ranking import TABLES
@@ -121,7 +121,7 @@ class Feed:
         """
         phrases = [" ".join(_QUOTES.sub(" ", way).split()) for way in ways]
         quoted = [
-            languages.gram_phrase_of(phrase) or f'"{phrase}"'
+            words.gram_phrase_of(phrase) or f'"{phrase}"'
             for phrase in dict.fromkeys(phrases)
             if any(map(str.isalnum, phrase))
         ]

@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kgd.index.languages import MARK
-from kgd.index.words import Term, parts_of, terms
+from kgd.index.words import MARK, Term, parts_of, terms
 
 BEGIN, END = "\x01", "\x02"
 """SQLite sets these around matched words; `words.clean` removes them from the texts themselves."""

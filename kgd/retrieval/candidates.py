@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgd.errors import KgdError
 from kgd.index import exact_names, ranking
-from kgd.index.code_index import FileHit
+from kgd.index.code_index import FileHit, Quote
 from kgd.index.doc_texts import whole_of
 from kgd.index.exact_names import Sees
-from kgd.index.quoted_text import Quote
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words_of

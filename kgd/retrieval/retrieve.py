@@ -12,9 +12,8 @@ from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.graph.succession import Chains
 from kgd.index import exact_names, ranking
-from kgd.index.code_index import FileHit
+from kgd.index.code_index import FileHit, Quote
 from kgd.index.exact_names import Sees
-from kgd.index.quoted_text import Quote
 from kgd.index.ranking import Found, Hit
 from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
 from kgd.retrieval import candidates, spreading

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kgd.areas.paths import normalise
+from kgd.areas.patterns import normalise
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.model.globs import Glob, place_of

@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 
 import kgd
-from kgd.index import graph_snapshot
+from kgd.graph import arrays
 from tests.api.conftest import stop_daemon
 from tests.daemon.conftest import end_daemon
 
@@ -92,7 +92,7 @@ def test_a_graph_shows_its_commit_while_others_write_and_daemons_end(ws: kgd.Wor
 def test_an_unreadable_file_is_an_error_that_names_it(
     ws: kgd.Workspace, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_snapshot, "FORMAT", graph_snapshot.FORMAT + 1)  # a library of another version
+    monkeypatch.setattr(arrays, "FORMAT", arrays.FORMAT + 1)  # a library of another version
     with pytest.raises(kgd.Unavailable, match="cannot be read") as refused:
         _ = ws.graph
     assert str(snapshot_of(code)).startswith(refused.value.at)  # long places are cut

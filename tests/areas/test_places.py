@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.areas.paths import normalise
+from kgd.areas.patterns import normalise
 
 
 @pytest.fixture

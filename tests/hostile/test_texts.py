@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgd.areas.paths import normalise
-from kgd.areas.patterns import Matcher
+from kgd.areas.patterns import Matcher, normalise
 from kgd.codec import front_matter
 from kgd.errors import Limit
 from kgd.exchange import Reading, orchestrator_journal, rules, vault

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgd.errors import Refused
-from kgd.mentions.extraction import Batch, batches, judge, question
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
+from kgd.tools.suggestions.extraction import Batch, batches, judge, question
 from tests.mcp.conftest import Mode, Model, anyio_backend, call, in_memory, node
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, ws
 

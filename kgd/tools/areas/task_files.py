@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from kgd.areas.paths import normalise
+from kgd.areas.patterns import normalise
 from kgd.memories.tasks import parsed
 from kgd.model.uri import Uri
 from kgd.workspace.served import Changed

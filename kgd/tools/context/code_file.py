@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas.paths import normalise
+from kgd.areas.patterns import normalise
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness

@@ -11,7 +11,7 @@ import orjson
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.areas.paths import normalise
+from kgd.areas.patterns import normalise
 from kgd.errors import Advice, Do, Invalid, KgdError, Stale
 from kgd.memories.keywords import first_words, hashed_name, keywords, memory, without_path
 from kgd.memories.tasks import ITEMS_LIMIT, NEXT, STATUSES, TERMINAL, Section, Task, parsed, read_paths, with_sections

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas.paths import normalise
+from kgd.areas.patterns import normalise
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Stale
 from kgd.memories.tasks import (
     CRITERIA,

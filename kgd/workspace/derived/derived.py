@@ -26,8 +26,7 @@ from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
 from kgd.graph import live_graph
 from kgd.graph.array_builder import Frozen
-from kgd.graph.arrays import Arrays
-from kgd.index import graph_snapshot
+from kgd.graph.arrays import Arrays, read_snapshot, write_snapshot
 from kgd.index.change_feed import Feed
 from kgd.index.database import Database, IndexDamaged, cause_of
 from kgd.index.text import FILE_NAME, Doc, FileDoc, TextIndex
@@ -487,7 +486,7 @@ class GraphFile:
 
     def restore(self, store: ObjectStore) -> bool:
         """Serve the graph of the file; False if it cannot be used."""
-        saved = graph_snapshot.read(self.path)
+        saved = read_snapshot(self.path)
         if saved is None or not store.exists(bytes.fromhex(saved.tree)):
             return False
         try:
@@ -541,9 +540,9 @@ class GraphFile:
 
     def _write(self) -> None:
         tree, frozen, care = self._served.export()
-        graph_snapshot.write(self.path, tree, care, frozen.parts())
+        write_snapshot(self.path, tree, care, frozen.parts())
         self._arrays = None
-        written = None if self._closing else graph_snapshot.read(self.path)
+        written = None if self._closing else read_snapshot(self.path)
         if written is not None and written.tree == tree:
             arrays = Arrays(written.arrays)
             if self._served.graph.rest_on(frozen, arrays):

@@ -14,7 +14,7 @@ from pathlib import Path
 from kgd.git import pack
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.index import graph_snapshot
+from kgd.graph.arrays import write_snapshot
 from kgd.index.version_cache import VersionFile
 from kgd.workspace import child_process
 from kgd.workspace.derived.indexed_text import opened_store
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     else:
         served.load(store.tree_of(tip))
         name, frozen, care = served.export()
-        graph_snapshot.write(Path(file), name, care, frozen.parts())
+        write_snapshot(Path(file), name, care, frozen.parts())
     return 0
 
 

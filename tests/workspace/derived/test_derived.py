@@ -11,7 +11,6 @@ import pytest
 
 from kgd.errors import Unavailable
 from kgd.graph.traverse import traverse
-from kgd.index import graph_snapshot
 from kgd.index.database import LOG_KEPT
 from kgd.index.version_cache import VersionFile
 from kgd.model.change import Delete
@@ -108,7 +107,7 @@ def test_a_snapshot_that_cannot_be_made_stops_no_search(
         failed.set()
         raise MemoryError
 
-    monkeypatch.setattr(graph_snapshot, "write", fails)
+    monkeypatch.setattr(derived, "write_snapshot", fails)
     ws = reopen()
     ws.submit(change(upsert("lease", content="A kumquat.\n")))
     assert failed.wait(60)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kgd.index import graph_snapshot
+from kgd.graph import arrays
 
 CARE = {"invalid": ["nodes/a", "nodes/ß"]}
 ARRAYS: list[bytes | memoryview] = [b"some", memoryview(b"bytes"), b""]
 
 
 def content(path: Path) -> tuple[str, Any, bytes] | None:
-    found = graph_snapshot.read(path)
+    found = arrays.read_snapshot(path)
     return found and (found.tree, found.care, bytes(found.arrays))
 
 
@@ -26,10 +26,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_written_snapshot_is_read_back(path: Path) -> None:
-    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
-    first = graph_snapshot.read(path)
+    arrays.write_snapshot(path, "ab" * 20, CARE, ARRAYS)
+    first = arrays.read_snapshot(path)
     assert content(path) == ("ab" * 20, CARE, b"somebytes")
-    graph_snapshot.write(path, "cd" * 20, {}, [b"other"])
+    arrays.write_snapshot(path, "cd" * 20, {}, [b"other"])
     assert content(path) == ("cd" * 20, {}, b"other")
     assert first is not None
     assert bytes(first.arrays) == b"somebytes"  # a process with the earlier file keeps its content
@@ -38,14 +38,14 @@ def test_a_written_snapshot_is_read_back(path: Path) -> None:
 
 
 def test_no_file_is_no_snapshot(path: Path) -> None:
-    assert graph_snapshot.read(path) is None
+    assert arrays.read_snapshot(path) is None
     path.mkdir(parents=True)
-    assert graph_snapshot.read(path) is None
+    assert arrays.read_snapshot(path) is None
 
 
 @pytest.mark.requirement("B2")
 def test_any_damage_is_no_snapshot(path: Path) -> None:
-    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
+    arrays.write_snapshot(path, "ab" * 20, CARE, ARRAYS)
     whole = path.read_bytes()
     chance = random.Random(0)
     spoiled = [whole[:cut] for cut in range(len(whole))] + [whole + b"x"]
@@ -53,26 +53,26 @@ def test_any_damage_is_no_snapshot(path: Path) -> None:
         spoiled.append(whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(8))]) + whole[at + 1 :])
     for data in spoiled:
         path.write_bytes(data)
-        assert graph_snapshot.read(path) is None
+        assert arrays.read_snapshot(path) is None
     path.write_bytes(whole)
-    assert graph_snapshot.read(path) is not None
+    assert arrays.read_snapshot(path) is not None
 
 
 def test_another_format_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_snapshot, "FORMAT", graph_snapshot.FORMAT + 1)
-    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
+    monkeypatch.setattr(arrays, "FORMAT", arrays.FORMAT + 1)
+    arrays.write_snapshot(path, "ab" * 20, CARE, ARRAYS)
     monkeypatch.undo()
-    assert graph_snapshot.read(path) is None
+    assert arrays.read_snapshot(path) is None
 
 
 def test_a_write_that_fails_leaves_the_snapshot_before_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
+    arrays.write_snapshot(path, "ab" * 20, CARE, ARRAYS)
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        graph_snapshot.write(path, "cd" * 20, {}, [])
+        arrays.write_snapshot(path, "cd" * 20, {}, [])
     assert content(path) == ("ab" * 20, CARE, b"somebytes")
     assert [p.name for p in path.parent.iterdir()] == [path.name]
