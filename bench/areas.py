@@ -14,13 +14,13 @@ from statistics import median
 import orjson
 
 from bench.row import Row, compare, value
-from kgd.areas.changelog import new_entry
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
 from kgd.model.change import Author, ChangeSet, Log, Upsert
 from kgd.model.uri import Uri
 from kgd.tools import call
+from kgd.tools.areas.answers import new_entry
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 

@@ -127,7 +127,7 @@ TONES: Mapping[str, tuple[Hue, str]] = {
     "older": ("rose", "older"),
     "unknown": ("grey", "unknown"),
 }
-"""The colour of each class of `kgd.tools.read.states.tones`, and its text in a legend, in the order of the legend."""
+"""The colour of each class of `tones_of` in `kgd.tools.read.grouping`, and its text in a legend, in their order."""
 ORDER = {type: number for number, type in enumerate(KNOWN)}
 
 

@@ -145,6 +145,16 @@ class Layers(NamedTuple):
                     found.add(uri)
         return found
 
+    def sample(self, most: int) -> list[Uri]:
+        """About `most` nodes, evenly spread over the order of URIs; all of them if there are no more. O(most, and
+        changes since the snapshot)."""
+        arrays, known = self.arrays, self.changes()
+        changed = sorted(known)
+        share = min(1.0, most / max(1, len(arrays) + len(changed)))
+        numbers = _spread(len(arrays), share)
+        found = [uri for number in numbers if arrays.exists(number) and (uri := arrays.uri(number)) not in known]
+        return found + [uri for number in _spread(len(changed), share) if self.is_node(uri := changed[number])]
+
     def size(self) -> int:
         """The number of nodes and missing targets. O(changes)."""
         changed = self.changes()
@@ -259,3 +269,9 @@ def unique(edges: Iterable[Edge]) -> list[Edge]:
 def _is_plain(uri: str) -> bool:
     """Whether the URI is its own collision key, found without computing the key (0.1 us instead of 3)."""
     return uri.isascii() and uri.islower() and "%" not in uri
+
+
+def _spread(count: int, share: float) -> list[int]:
+    """A share of the numbers below `count`, at equal distances."""
+    taken = round(count * share)
+    return [number * count // taken for number in range(taken)]

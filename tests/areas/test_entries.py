@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.areas.changelog import entries, moment_of, new_entry
 from kgd.codec import paths
 from kgd.model.change import Delete, Log, Move, Upsert
 from kgd.model.uri import parse
+from kgd.tools.areas.answers import entries, moment_of, new_entry
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout
 from tests.waiting import until

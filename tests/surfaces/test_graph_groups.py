@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kgd.graph import communities
+from kgd.graph import stored_graph
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.access import Principal, Scope, Verb
 from kgd.model.uri import Uri
 from kgd.tools import call
-from kgd.tools.read import grouping, groups, states
+from kgd.tools.read import grouping, groups
 from kgd.tools.read.graph_view import GRAPH_VIEW
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -326,13 +326,13 @@ def test_a_caller_gets_the_first_grouping_with_two_readable_groups_and_each_is_m
 ) -> None:
     ring = {f"auth/m{n}": [{"type": "uses", "target": f"auth/m{(n + 1) % 3}"}] for n in range(3)}
     call(known, "put", {"changes": [upsert(name, relations=relations) for name, relations in ring.items()]})
-    made, divide = list[int](), communities.communities
+    made, divide = list[int](), stored_graph.communities
 
     def counted(targets: Mapping[Uri, Mapping[Uri, float]]) -> list[list[Uri]]:
         made.append(len(targets))
         return divide(targets)
 
-    monkeypatch.setattr(communities, "communities", counted)
+    monkeypatch.setattr(stored_graph, "communities", counted)
     scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
     known.principal = Principal("tok1", "agent", "agent", (scope,))
     answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "auto"})
@@ -360,8 +360,8 @@ def test_an_empty_workspace_says_how_to_begin(session: Session) -> None:
 def test_a_sample_is_spread_over_the_whole_graph(known: Session) -> None:
     graph: LiveGraph = known.daemon.workspace("shop").graph
     layers = graph.freeze().layers
-    assert sorted(communities.sample(layers, 100)) == sorted(graph.uris())
-    few = communities.sample(layers, 6)
+    assert sorted(layers.sample(100)) == sorted(graph.uris())
+    few = layers.sample(6)
     assert {uri.split("/")[3] for uri in few} >= set(PARTS)
     assert all(Uri(uri) in graph for uri in few)
 
@@ -395,7 +395,7 @@ def test_no_node_is_fine_while_the_text_index_is_partial(known: Session, monkeyp
 def test_every_conflict_is_shown_without_reading_its_record(
     known: Session, monkeypatch: pytest.MonkeyPatch, reads: int
 ) -> None:
-    monkeypatch.setattr(states, "CONFLICTS", reads)
+    monkeypatch.setattr(grouping, "CONFLICTS", reads)
     for name in ("billing/n1", "billing/n2"):
         disagree(Ask(known), name, "summary")
     tones = in_trouble(known, **OPENED)
@@ -422,7 +422,7 @@ def test_a_restricted_caller_reads_few_records_and_is_not_told_that_a_node_is_fi
     asked = {"group": "namespace", "opened": ["auth"]}
     tones = in_trouble(restricted, **asked)
     assert (tones.pop("n1"), tones.pop("n2"), set(tones.values())) == ("conflict", "conflict", {"unknown"})
-    monkeypatch.setattr(states, "CONFLICTS", 1)
+    monkeypatch.setattr(grouping, "CONFLICTS", 1)
     tones = in_trouble(restricted, **asked)
     assert (tones.pop("n1"), set(tones.values())) == ("conflict", {"unknown"})
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgd.tools import call
-from kgd.tools.read import graph_view, states, traverse
+from kgd.tools.read import graph_view, grouping, traverse
 from kgd.tools.session import Session
 from kgd.ui.pages import graph, graph_walk
 from kgd.ui.visit import Page, Visit
@@ -55,7 +55,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, count)
 
-    for module, name in ((traverse, "walk_across"), (graph_view, "draw"), (graph, "draw"), (states, "tones")):
+    for module, name in ((traverse, "walk_across"), (graph_view, "draw"), (graph, "draw"), (grouping, "tones_of")):
         counted(module, name)
     return counts
 
@@ -70,7 +70,7 @@ def test_colours_cost_one_look_up_and_no_other_walk_or_picture(
     assert by_type["walk_across"] > (1 if "to" not in query else 0)
     done.clear()
     shown = opened(known, colour="trouble", **query)
-    assert done == by_type | Counter({"tones": 1})
+    assert done == by_type | Counter({"tones_of": 1})
     assert "expired 1" in {one["words"] for one in shown["legend"]}
 
 

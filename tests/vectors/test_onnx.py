@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.vectors.choosing import Choice
+from kgd.vectors.choosing import Choice, opened
 from kgd.vectors.embedder import Embedder
-from kgd.vectors.opening import opened
 from tests.vectors.models import DIM, TABLE, WORDS, write_onnx
 
 pytest.importorskip("onnxruntime")

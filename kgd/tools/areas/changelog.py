@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas import changelog
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Log, subject_from
 from kgd.tools import addressing, origins
-from kgd.tools.areas import ids, parameters
+from kgd.tools.areas import answers, ids, parameters
 from kgd.tools.areas.answers import EntryAnswer, Envelope, answered, entry_answer, enveloped, from_hub
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
@@ -67,7 +66,7 @@ def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId], writing=True)
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId", verb=Verb.WRITE)
     task, before = ids.task(session, workspace, params.taskId, at="taskId")
-    entry = changelog.new_entry(parent, task, text, time.time())
+    entry = answers.new_entry(parent, task, text, time.time())
     card = workspace.graph.card(parent)
     message = subject_from("log", params.parentType, f"{card.name if card else parent}:", text.splitlines()[0])
     edits = (*before, Log(entry))
@@ -81,9 +80,7 @@ def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId])
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId")
     since, until = period(params.since, params.until)
-    page, total = changelog.entries(
-        workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until
-    )
+    page, total = answers.entries(workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until)
     data = {"entries": [entry_answer(entry) for entry in page], "total": total}
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 

@@ -10,7 +10,6 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, Atlas
-from kgd.areas.changelog import moment_of
 from kgd.errors import Invalid, KgdError, Stale
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
@@ -18,7 +17,7 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.tools import visibility
 from kgd.tools.areas import ids, parameters
-from kgd.tools.areas.answers import AreaAnswer, Envelope, answer_of, answered, enveloped
+from kgd.tools.areas.answers import AreaAnswer, Envelope, answer_of, answered, enveloped, moment_of
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.nodes import title_of
 from kgd.tools.operation import USUAL, Hints, Operation

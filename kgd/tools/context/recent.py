@@ -11,10 +11,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.areas import changelog
 from kgd.code_history.history import CodeHistory, PastCommit
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
+from kgd.tools.areas import answers
 from kgd.tools.context.gathering import AREAS, Findings
 from kgd.tools.nodes import moment, printable
 from kgd.tools.session import Session
@@ -131,7 +131,7 @@ def _entries(findings: Findings) -> list[ChangeAnswer]:
     """Entries of the areas' changelogs, newest first."""
     entries: list[ChangeAnswer] = []
     for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
-        for one in changelog.entries(
+        for one in answers.entries(
             findings.workspace, area.uri, limit=ENTRIES, since=findings.since, until=findings.until
         )[0]:
             answer: ChangeAnswer = {"at": one.created_at, "what": cut_at_word(one.summary, LINE), "area": area.uri}

@@ -16,10 +16,9 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
 from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.parameters import Many
-from kgd.tools.read import groups, states, traverse
-from kgd.tools.read.grouping import Grouping
+from kgd.tools.read import groups, traverse
+from kgd.tools.read.grouping import Colour, Grouping, tones_of_walk
 from kgd.tools.read.groups import GroupLink, GroupShown
-from kgd.tools.read.states import Colour
 from kgd.tools.read.traverse import TraverseParams, TraverseResult
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -121,7 +120,7 @@ def _near(session: Session, params: TraverseParams, colour: Colour) -> GraphView
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
     whole: Any = traverse.at_once(session, params) if is_short else answer
     if colour != "type" and not params.as_of:
-        answer["tones"] = whole["tones"] = states.tones_of_walk(session, whole, colour)
+        answer["tones"] = whole["tones"] = tones_of_walk(session, whole, colour)
     scene = scene_of_walk(whole)
     begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
     picture = draw(scene, title=f"Around {begun}"[:200], alone=True)

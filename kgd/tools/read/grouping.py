@@ -1,13 +1,13 @@
-"""Grouping of the nodes of a workspace: by namespace, type, area or community.
+"""Grouping of the nodes of a workspace, by namespace, type, area or community; and the states of nodes in pictures.
 
 The work is bounded: a large workspace is read as a sample. The groups are kept until the tip moves or more citations
-are known.
+are known. States are conflicts, open proposals, stale and expired nodes, and the age of the last change.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
@@ -17,11 +17,15 @@ from typing import Any, Literal, TypeVar, cast
 from kgd.areas.atlas import Atlas
 from kgd.errors import Limit
 from kgd.freshness.freshness import Freshness
-from kgd.graph import communities
+from kgd.graph.live_graph import LiveGraph
 from kgd.memories.tasks import parsed
-from kgd.model.uri import CODE_TREE, Uri, scheme_of, uri_at
+from kgd.model.dates import DAY
+from kgd.model.uri import CODE_TREE, Uri, scheme_of, uri_at, workspace_of
 from kgd.retrieval.candidates import file_of
+from kgd.tools import visibility
+from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
+from kgd.workspace.proposals.proposals import Marks, marks
 from kgd.workspace.workspace import Workspace
 
 T = TypeVar("T")
@@ -30,6 +34,8 @@ Grouping = Literal["namespace", "area", "type", "community"]
 LOOKED_AT = 12_000
 """Largest number of nodes to read."""
 OTHERS, TOP, OUTSIDE, ALONE = "~others", "~top", "~outside", "~alone"
+MOST_TARGETS = 50
+"""Largest number of relations of one node that are read, so that the work is bounded by the number of nodes."""
 LEAST = 3
 """Smallest number of nodes that are a community."""
 LARGEST_SHARE = 0.8
@@ -136,9 +142,17 @@ def _members(
 
 def _read(workspace: Workspace) -> Read:
     graph = workspace.graph
-    targets = communities.relations(graph, communities.sample(graph.freeze().layers, LOOKED_AT))
+    targets = {uri: _cheapest(graph, uri) for uri in graph.freeze().layers.sample(LOOKED_AT)}
     degrees = {uri: len(found) + graph.sources_of(uri) for uri, found in targets.items()}
     return Read(targets, degrees, max(len(graph), len(targets)), len(graph) > len(targets))
+
+
+def _cheapest(graph: LiveGraph, uri: Uri) -> dict[Uri, float]:
+    """The targets of a node's `MOST_TARGETS` cheapest relations, each with its lowest weight."""
+    targets: dict[Uri, float] = {}
+    for weight, target, _ in graph.out(uri)[:MOST_TARGETS]:
+        targets.setdefault(target, weight)
+    return targets
 
 
 def _seen(read: Read, sees: Sees) -> Read:
@@ -206,14 +220,17 @@ def _places(workspace: Workspace, read: Read, uris: Sequence[Uri]) -> dict[Uri, 
 
 def _of_subject(workspace: Workspace, uri: Uri, groups: Mapping[Uri, str]) -> str:
     """The area of the first node that a node is about; empty if none has one."""
-    subjects = (edge.target for edge in workspace.graph.out(uri)[: communities.MOST_TARGETS] if edge.type == "about")
+    subjects = (edge.target for edge in workspace.graph.out(uri)[:MOST_TARGETS] if edge.type == "about")
     return next((id for one in subjects if (id := groups.get(one, OUTSIDE)) != OUTSIDE), "")
 
 
 def _by_community(workspace: Workspace, read: Read) -> dict[Uri, str]:
     """The name of a community is its member with the most relations."""
+    # Imported here because networkx takes a sixth of the time for imports before a daemon listens.
+    from kgd.graph.stored_graph import communities
+
     found: dict[Uri, str] = {}
-    for members in communities.communities(read.targets):
+    for members in communities(read.targets):
         first = max(members, key=lambda uri: (read.degrees[uri], uri))
         group = ALONE if len(members) == 1 else OTHERS if len(members) < LEAST else first
         found |= dict.fromkeys(members, group)
@@ -258,3 +275,74 @@ def areas_of(workspace: Workspace, code: Sequence[str], sees: Sees | None) -> di
                 found.setdefault(place, str(area))
         break
     return found
+
+
+Colour = Literal["type", "trouble", "age"]
+UNKNOWN = "unknown"
+"""The class of a node whose class is not known, such as the age of a file, or a node that may be stale."""
+CONFLICTS = 500
+"""Largest number of records of conflicts that are read."""
+AGES = (("week", 7), ("month", 31), ("half_year", 183))
+"""Classes of ages, each with its largest number of days."""
+
+
+def disputed(workspace: Workspace, sees: Sees | None) -> tuple[set[Uri], bool]:
+    """The nodes known to have an open conflict, and whether these are all. Reads at most `CONFLICTS` records."""
+    return workspace.conflicts.nodes(reads=CONFLICTS, about=sees)
+
+
+def doubted(workspace: Workspace, sees: Sees | None) -> Collection[Uri]:
+    """The stale nodes; none for a restricted caller, as in `kgd.tools.origins.marks`."""
+    return Freshness.of(workspace).doubted if sees is None else ()
+
+
+def open_proposals(workspace: Workspace, sees: Sees | None) -> Marks:
+    """The open proposals by the nodes that they change; none for a restricted caller."""
+    return marks(workspace) if sees is None else Marks(workspace, bytes.fromhex(workspace.tip))
+
+
+def proposed_of_walk(session: Session, answer: Mapping[str, Any]) -> set[Uri]:
+    """Select the nodes that open proposals change, in the first workspace of a walk."""
+    found, walked = set[Uri](), {Uri(node["uri"]) for node in answer["nodes"]}
+    for workspace in session.daemon.opened([answer["workspace"]]):
+        found |= open_proposals(workspace, visibility.sight(session, workspace.id)).changed(walked)
+    return found
+
+
+def tones_of_walk(session: Session, answer: Mapping[str, Any], colour: Colour) -> dict[str, str]:
+    """The class of each node of a walk. The class is unknown outside the first workspace."""
+    found: dict[str, str] = {node["uri"]: UNKNOWN for node in answer["nodes"]}
+    for workspace in session.daemon.opened([answer["workspace"]]):
+        here = [Uri(uri) for uri in found if workspace_of(uri) in (None, workspace.id)]
+        known = tones_of(workspace, here, colour, visibility.sight(session, workspace.id))
+        found |= {str(uri): tone for uri, tone in known.items()}
+    return found
+
+
+def tones_of(workspace: Workspace, uris: Collection[Uri], colour: Colour, sees: Sees | None) -> dict[Uri, str]:
+    """The class of each node, which determines its colour; nodes without a known class are unknown or omitted. A node
+    is fine only if everything was looked up: never for a restricted caller, or while the text index is partial. Costs
+    one look-up in the text index.
+
+    Raises:
+        Unavailable: The text index cannot be read.
+    """
+    if colour == "type" or not uris:
+        return {}
+    now = workspace.now()
+    if colour == "age":
+        updated = workspace.text_so_far().updated_of(uris)
+        return {uri: _age(now - at) for uri, at in updated.items() if at}
+    index, is_partial = workspace.text_so_far(), workspace.is_text_partial
+    validity = index.validity_of(uris)
+    ended = {uri for uri, valid in validity.items() if valid.end is not None and valid.end <= now}
+    (conflicts, is_all), stale = disputed(workspace, sees), doubted(workspace, sees)
+    other = "fine" if is_all and sees is None and not is_partial else UNKNOWN
+    return {
+        uri: "conflict" if uri in conflicts else "stale" if uri in stale else "expired" if uri in ended else other
+        for uri in uris
+    }
+
+
+def _age(seconds: int) -> str:
+    return next((name for name, days in AGES if seconds <= days * DAY), "older")

@@ -16,26 +16,30 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
-from kgd.graph import communities
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.nodes import overlay_of, title_of
 from kgd.tools.paging import present
-from kgd.tools.read import states
 from kgd.tools.read.grouping import (
     ALONE,
+    MOST_TARGETS,
     OTHERS,
     OUTSIDE,
     TOP,
+    UNKNOWN,
+    Colour,
     Grouping,
     Groups,
     Read,
     areas_of,
+    disputed,
+    doubted,
     every_area,
     in_code,
+    open_proposals,
+    tones_of,
     type_of,
 )
-from kgd.tools.read.states import UNKNOWN, Colour
 from kgd.tools.visibility import Sees
 from kgd.workspace.proposals.proposals import Marks
 from kgd.workspace.workspace import Workspace
@@ -128,9 +132,9 @@ def groups(
         by: The groupings to choose from; see `Groups.divided`.
         opened: The groups whose members to show. A group of areas is open, and its id closes it; a closed one has the
             nodes of its areas. While a group outside of it is opened, it is closed, and its id opens it.
-        colour: The classes to count; see `kgd.tools.read.states.tones`.
+        colour: The classes to count; see `tones_of`.
     """
-    proposals = states.proposals(workspace, sees)
+    proposals = open_proposals(workspace, sees)
     ids = frozenset(id for id, _, _ in proposals.found)
     key = tuple(by), tuple(opened), colour, workspace.now() // KEPT_FOR if colour != "type" else 0, ids
     if sees is not None:
@@ -202,13 +206,13 @@ def _found(
     more = read.in_all / looked_at if looked_at else 1.0
     with_members = {id for id in division.groups if id in opened and not id.startswith("molecule:")}
     most = min(MEMBERS, MEMBERS_IN_ALL // max(1, len(with_members)))
-    (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
+    (conflicts, _), stale = disputed(workspace, sees), doubted(workspace, sees)
     own = {**division.group_of, **{container: container for _, container in places.values() if container}}
     owners = {**{Uri(id): group for id, group in own.items()}, **ids}
     proposed = proposals.changed(owners)
     marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
     counts = _marks(owners, marked)
-    tones = states.tones(workspace, ids, colour, sees)
+    tones = tones_of(workspace, ids, colour, sees)
     answer: list[GroupShown] = []
     visible: list[Uri] = []
 
@@ -377,6 +381,6 @@ def _edges(workspace: Workspace, uris: Sequence[Uri]) -> list[dict[str, Any]]:
     return [
         {"source": uri, "target": edge.target, "type": edge.type, "weight": edge.weight}
         for uri in uris
-        for edge in workspace.graph.out(uri)[: communities.MOST_TARGETS]
+        for edge in workspace.graph.out(uri)[:MOST_TARGETS]
         if edge.target in known
     ]

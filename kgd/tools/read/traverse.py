@@ -39,20 +39,21 @@ from kgd.tools.operation import (
 from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room, clip
 from kgd.tools.parameters import EdgeTypes, Many, Params
-from kgd.tools.read.alternatives import MOST_NODES as MOST_AROUND
-from kgd.tools.read.alternatives import Direction, alternatives
 from kgd.tools.read.traverse_across import (
     BROKEN_SHOWN,
     Absent,
     Asked,
     Broken,
+    Direction,
     Sources,
     absent,
+    alternatives,
     broken,
     nowhere,
     refused,
     why_not,
 )
+from kgd.tools.read.traverse_across import MOST_NODES as MOST_AROUND
 from kgd.tools.session import Session
 from kgd.tools.working_sets import Hint, enter_working_set, note_reads
 

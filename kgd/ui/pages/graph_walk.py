@@ -17,8 +17,7 @@ from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_ty
 from kgd.drawing.svg import HUES, Style, badge_sample, line_sample, sample, style_sample
 from kgd.errors import Invalid, KgdError
 from kgd.model.uri import IN_CODE, scheme_of
-from kgd.tools.read.grouping import Grouping
-from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
+from kgd.tools.read.grouping import Colour, Grouping, proposed_of_walk, tones_of_walk
 from kgd.ui.node_reading import AREAS, WHOLE, links, version_authors
 from kgd.ui.visit import Visit
 from kgd.ui.words import words_of

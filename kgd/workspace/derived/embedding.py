@@ -21,8 +21,7 @@ from kgd.errors import Invalid, KgdError, Limit, Unavailable
 from kgd.index.change_feed import Feed, Indexed, Position
 from kgd.index.database import IndexDamaged
 from kgd.index.vector_file import Key, VectorFile
-from kgd.vectors.choosing import Choice, may_serve
-from kgd.vectors.opening import opened
+from kgd.vectors.choosing import Choice, may_serve, opened
 from kgd.workspace.child_process import Worker
 from kgd.workspace.derived import vector_writer
 from kgd.workspace.derived.indexed_text import Place

@@ -17,8 +17,7 @@ from kgd.errors import Limit, Unauthorized, Unavailable
 from kgd.index.change_feed import Feed, Indexed
 from kgd.index.database import IndexDamaged
 from kgd.index.vector_file import Key, Row, VectorFile
-from kgd.vectors.choosing import Choice
-from kgd.vectors.opening import opened
+from kgd.vectors.choosing import Choice, opened
 from kgd.workspace import child_process
 from kgd.workspace.child_process import Answer, Order
 from kgd.workspace.derived.indexed_text import opened_feed
