@@ -24,7 +24,7 @@ from kgd.model.uri import is_text_name
 
 APPLICATION = 0x6B676431
 """The application id in the header of the file: `kgd1`."""
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Page cache of a connection in KB; SQLite's default of 2 MB is too small for the inner pages of 100,000 documents."""
@@ -48,6 +48,7 @@ _TABLES = (
     "notes_text",
     "sources_text",
     "code_text",
+    "pieces",
     "people",
     "wholes",
     "whole_text",
@@ -106,6 +107,7 @@ CREATE VIRTUAL TABLE code_text USING fts5 (
     name, tags, summary, content, data, parts, content = '',
     tokenize = '{TOKENIZER}'
 );
+CREATE VIRTUAL TABLE pieces USING fts5 (texts, tokenize = 'trigram case_sensitive 1');
 CREATE TABLE people (person TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (person, doc)) WITHOUT ROWID;
 CREATE INDEX people_of ON people (doc);
 CREATE TABLE wholes (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, lane INTEGER NOT NULL);

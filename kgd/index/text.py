@@ -38,6 +38,10 @@ from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, Lane, Uri, lane_of
 
 FILE_NAME = "index.sqlite"
+PIECES_OF = "entity://"
+"""The scheme whose texts are found by any part of them, too."""
+LEAST_PIECE, LONGEST_PIECE = 3, 1_000
+"""Minimum number of characters that the index of pieces can find, and maximum number that it compares."""
 FEW = 1_000
 """Maximum number of documents with a word for it to be looked up separately."""
 MOST_FEW = 50_000
@@ -224,7 +228,7 @@ class TextIndex:
         """Merge the segments of many writes. Takes seconds for 100,000 documents, so call it when idle after a bulk
         load."""
         with self._database.write() as connection:
-            for table in (*ranking.TABLES.values(), "whole_text", "beside", "file_text"):
+            for table in (*ranking.TABLES.values(), "pieces", "whole_text", "beside", "file_text"):
                 connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
@@ -259,6 +263,8 @@ class TextIndex:
             connection.execute("INSERT INTO text VALUES (?, ?, ?, ?, ?)", (id, *text[1:]))
         if table := ranking.TABLES.get(doc.lane):
             connection.execute(f"INSERT INTO {table} (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (id, *columns))
+        if doc.uri.startswith(PIECES_OF):
+            connection.execute("INSERT INTO pieces (rowid, texts) VALUES (?, ?)", (id, _pieces(doc.type, text)))
         exact_names.add_labels(connection, id, own)
         doc_texts.note_people(connection, id, doc.people or doc_texts.speakers(text.content))
         if doc.valid is not None:
@@ -279,6 +285,7 @@ class TextIndex:
             )
         for table, column in (
             ("text", "id"),
+            ("pieces", "rowid"),
             ("people", "doc"),
             ("validity", "doc"),
             ("beside", "rowid"),
@@ -519,13 +526,21 @@ class TextIndex:
                 found += [uri for uri, _ in rows]
             return found[:limit]
 
-    def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
-        """URI, type, name and data texts of all nodes of an owned scheme, as indexed. O(nodes)."""
-        sql = "SELECT id, type FROM docs WHERE uri >= ? AND uri < ?"
-        with self._database.read() as connection:
-            types = dict(connection.execute(sql, (f"{scheme}://", f"{scheme}:0")))  # `0` is the character after `/`
-            found = self._texts.of(connection, types)
-        return [(uri, types[id], text.name, text.data) for id, (uri, text) in found.items()]
+    def containing(self, piece: str) -> list[Uri]:
+        """The nodes of the scheme `PIECES_OF` with a piece of text, in any case, in their name, type or data.
+
+        May include others. O(answer); for less than `LEAST_PIECE` characters, O(nodes of the scheme).
+        """
+        asked = words.clean(piece).lower()[:LONGEST_PIECE]
+        if len(asked) >= LEAST_PIECE:
+            sql = "SELECT docs.uri FROM pieces CROSS JOIN docs ON docs.id = pieces.rowid WHERE pieces MATCH ?"
+            return [Uri(uri) for uri in self._database.column(sql, '"{}"'.format(asked.replace('"', '""')))]
+        sql = (
+            "SELECT docs.uri, texts FROM docs CROSS JOIN pieces ON pieces.rowid = docs.id"
+            " WHERE docs.uri >= ? AND docs.uri < ?"
+        )
+        end = PIECES_OF.replace("/", "0", 1)  # `0` is the character after `/`
+        return [Uri(uri) for uri, texts in self._database.rows(sql, PIECES_OF, end) if asked in texts]
 
     def newest(self, type: str, limit: int) -> list[Uri]:
         """Nodes of one type, most recently changed first, then by URI. O(limit)."""
@@ -603,3 +618,8 @@ class TextIndex:
             )
             for id, uri, matches, matched in rows
         ]
+
+
+def _pieces(type: str, text: Text) -> str:
+    """The texts of a node that `containing` looks in."""
+    return "\n".join((text.name, words.clean(type), text.data)).lower()

@@ -1,16 +1,15 @@
-"""The index of a workspace's entities: by name, and by substrings of their texts.
+"""The index of a workspace's entities by name.
 
-The index is kept in memory with the workspace. The writer notes changed entities; the next call reads them.
+It is kept in memory with the workspace. The writer notes changed entities; the next call reads them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from kgd.errors import KgdError
 from kgd.exchange.entities import (
     SCHEME,
     Entity,
@@ -28,7 +27,6 @@ from kgd.exchange.entities import (
 from kgd.git.objects import ObjectId
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.server_memory.text_search import Said, texts_of
 from kgd.workspace.served import Changed
 from kgd.workspace.workspace import Workspace
 
@@ -36,6 +34,10 @@ KEPT = 8 * 2**20
 """Largest number of characters of cached entities, as many as an answer can have: about 20 MB of memory."""
 TURNS = 64
 """Number of locks for writers, by name: enough for writers of different names to wait rarely for each other."""
+
+
+def texts_of(entity: Entity) -> tuple[str, ...]:
+    return entity.name, entity.type, *entity.observations
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,6 @@ class Catalogue:
         self._elsewhere: dict[str, set[Uri]] = {}
         """Entities whose URI does not follow from their name, by name."""
         self._names: dict[Uri, str] = {}
-        self._said = Said(workspace, self._read_ahead)
         self._kept: dict[Uri, Stored] = {}
         self._kept_size = 0
         self._note_names(workspace.graph.uris(scheme=SCHEME))
@@ -88,7 +89,7 @@ class Catalogue:
         first."""
         usual = uris_of(self._workspace.id, name)
         with self._lock:
-            self._catch_up()
+            self._note_names(uri for uri in self._changed.take() if is_entity(uri, self._workspace.id))
             more = self._elsewhere.get(name, ())
         return (*usual, *sorted(uri for uri in more if uri not in usual))
 
@@ -114,11 +115,6 @@ class Catalogue:
         if self._workspace.graph.card(uri) == card:  # else the node may be newer than the blob
             self._keep(found)
         return found
-
-    def _read_ahead(self, uri: Uri) -> bool:
-        with suppress(KgdError):  # a damaged entity is reported to the call that needs it
-            self.stored(uri)
-        return self._kept_size < 0.9 * KEPT
 
     def _links_in(self, node: Node) -> Iterator[tuple[Uri, Link, bool]]:
         name = name_in(node)
@@ -163,15 +159,6 @@ class Catalogue:
         """All entities, including implied entities, in no particular order."""
         return list(self._workspace.graph.uris(scheme=SCHEME))
 
-    # ---- by substring
-
-    def candidates(self, piece: str) -> list[Uri]:
-        """A superset of the entities with the substring in their name, type or observations; the caller checks each
-        entity."""
-        with self._lock:
-            self._catch_up()
-        return self._said.candidates(piece)
-
     # ---- writing
 
     @contextmanager
@@ -190,14 +177,6 @@ class Catalogue:
         with self._lock:
             self._last = max(self._last + 1, self._workspace.now() * 1_000_000)
             return self._last
-
-    # ---- updates
-
-    def _catch_up(self) -> None:
-        if taken := self._changed.take():
-            changed = {uri for uri in taken if is_entity(uri, self._workspace.id)}
-            self._note_names(changed)
-            self._said.changed(changed)
 
     def _note_names(self, uris: Iterable[Uri]) -> None:
         graph, home = self._workspace.graph, self._workspace.id

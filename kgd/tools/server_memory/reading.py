@@ -12,9 +12,8 @@ from kgd.errors import Limit, NotFound
 from kgd.exchange.entities import Entity, Link, order
 from kgd.model.uri import Uri
 from kgd.tools import addressing
-from kgd.tools.server_memory.entities import Catalogue, Stored
+from kgd.tools.server_memory.entities import Catalogue, Stored, texts_of
 from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
-from kgd.tools.server_memory.text_search import texts_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
@@ -57,8 +56,9 @@ def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
 
 def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
     """Entities with the query in their name, type or an observation, and every relation from or to one of them."""
-    catalogue, asked, answer = Catalogue.of(workspace_of(session)), params.query.lower(), Answer()
-    for found in _stored(catalogue, catalogue.candidates(params.query)):
+    workspace, asked, answer = workspace_of(session), params.query.lower(), Answer()
+    catalogue = Catalogue.of(workspace)
+    for found in _stored(catalogue, workspace.text().containing(params.query)):
         if not found.is_implied and any(asked in text.lower() for text in texts_of(found.entity)):
             answer.take(found.entity, _links_of(catalogue, found))
     return answer.plain()
