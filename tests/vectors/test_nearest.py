@@ -22,7 +22,7 @@ def some(count: int, seed: int = 0, dim: int = DIM) -> NDArray[np.float32]:
     middles = chance.normal(size=(20, dim))
     found = middles[chance.integers(0, 20, count)] + chance.normal(size=(count, dim)) * 0.7
     units: NDArray[np.float64] = found / np.linalg.norm(found, axis=1)[:, None]
-    return units.astype(np.float32)
+    return from_bytes(to_bytes(units.astype(np.float32)), dim)
 
 
 def name(number: int) -> Uri:
@@ -31,6 +31,14 @@ def name(number: int) -> Uri:
 
 def keys(count: int) -> list[tuple[Uri, str]]:
     return [(name(number), "") for number in range(count)]
+
+
+def same(hits: list[tuple[Uri, float]], expected: list[tuple[Uri, float]]) -> bool:
+    """Whether the same nodes were found, with the same similarities up to the last digit."""
+    values = [value for _, value in hits]
+    return [uri for uri, _ in hits] == [uri for uri, _ in expected] and values == pytest.approx(
+        [value for _, value in expected], abs=2e-6
+    )
 
 
 def exact(vectors: dict[Uri, NDArray[np.float32]], query: NDArray[np.float32], limit: int) -> list[tuple[Uri, float]]:
@@ -55,12 +63,13 @@ def test_after_any_changes_the_answer_equals_a_full_scan(seed: int) -> None:
         query, limit = vectors[chance.randrange(600)], chance.randint(1, 12)
         expected = exact(known, query, limit)
         found = nearest.search(query, limit)
-        assert found.hits == expected
+        assert same(found.hits, expected)
         assert found.floor == pytest.approx(min([v for _, v in exact(known, query, 999)], default=0), abs=1e-5)
         within = chance.sample(range(250), 60)
         some_of = {name(number): known[name(number)] for number in within if name(number) in known}
-        assert nearest.search(query, limit, [name(n) for n in within]).hits == exact(some_of, query, limit)
-        assert nearest.similarity(query, [name(n) for n in within]) == dict(exact(some_of, query, 999))
+        assert same(nearest.search(query, limit, [name(n) for n in within]).hits, exact(some_of, query, limit))
+        similar = nearest.similarity(query, [name(n) for n in within])
+        assert similar == pytest.approx(dict(exact(some_of, query, 999)), abs=2e-6)
     assert len(nearest) == len(known)
 
 
@@ -108,11 +117,10 @@ def test_pairs_equal_an_exhaustive_comparison() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("above", "recall"), [((1_000, 10**9), 0.97), ((1_000, 3_000), 0.85)], ids=["bytes", "bits"])
-def test_with_fewer_bits_almost_the_same_is_found(above: tuple[int, int], recall: float) -> None:
+def test_with_sketches_almost_the_same_is_found() -> None:
     count, gone = 8_000, 50
     vectors = some(count, dim=256)
-    nearest = Nearest(256, *above)
+    nearest = Nearest(256, 3_000)
     for start in range(0, count, 700):
         part = slice(start, min(start + 700, count))
         nearest.put(keys(count)[part], vectors[part])
@@ -131,11 +139,11 @@ def test_with_fewer_bits_almost_the_same_is_found(above: tuple[int, int], recall
         assert {uri for uri, _ in nearest.search(query, 3, [name(n) for n in range(90)]).hits} <= {
             name(n) for n in range(gone, 90)
         }
-    assert sum(shares) / len(shares) >= recall
+    assert sum(shares) / len(shares) >= 0.85
 
 
 def test_fewer_bits_are_used_from_a_number_of_rows_on_and_all_of_them_are_still_there() -> None:
-    vectors, nearest = some(900), Nearest(DIM, 300, 600)
+    vectors, nearest = some(900), Nearest(DIM, 600)
     for start in range(0, 900, 100):
         nearest.put(keys(900)[start : start + 100], vectors[start : start + 100])
         for number in (0, start + 99):
@@ -150,7 +158,7 @@ def test_questions_beside_changes_name_nothing_with_the_similarity_of_another() 
     def ask() -> None:
         while not done.is_set():
             for uri, value in nearest.search(vectors[0], 10).hits:
-                if value != round(float((owned[uri] * vectors[0]).sum()), 6):
+                if abs(value - float((owned[uri] * vectors[0]).sum())) > 2e-6:
                     wrong.append((uri, value))
 
     asking = threading.Thread(target=ask)
