@@ -48,9 +48,6 @@ RANK_DIGITS = 12
 """Digits to which scores are rounded. FTS5 gives a very common word a millionth of a point, which may be the only score
 in a small index."""
 MEMO_LIMIT = 10_000
-DOUBTED_SHARE = 0.6
-"""Share of its score that a doubted document keeps. A doubted document with all words ranks behind others with all
-words."""
 TEXT_WEIGHTS = "3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
 """Weight of a word in name, tags, summary, content, data and in the parts of identifiers."""
 
@@ -153,8 +150,6 @@ class Found(NamedTuple):
     uri: Uri
     id: int
     tier: int
-    share: float = 1.0
-    """Factor applied to its score; below 1 if the document is doubted."""
     lane: Lane = Lane.CODE
 
 
@@ -419,19 +414,11 @@ def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]
     return [*first, *(found for found in then if found.uri not in known)][:want]
 
 
-def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
-    """The documents in their new order: stale documents keep only a part of their score."""
-    if not any(one.uri in doubted for one in found):
-        return found
-    shared = [one._replace(share=DOUBTED_SHARE) if one.uri in doubted else one for one in found]
-    return sorted(shared, key=lambda one: (-_exact(one), one.rank, one.uri))
-
-
 def _exact(found: Found) -> float:
     """The score from 0 to 1: the range of the tier, and within it the BM25 score mapped into that range; 4 is in the
     middle."""
     good = max(0.0, -found.rank)
-    return found.share * (max(FILE, found.tier) + good / (good + 4)) / (ALL + 1)
+    return (max(FILE, found.tier) + good / (good + 4)) / (ALL + 1)
 
 
 Sees = Callable[[Uri], bool]

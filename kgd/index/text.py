@@ -31,7 +31,6 @@ from kgd.index.ranking import (
     doc_filter,
     explain,
     file_filter,
-    lowered,
 )
 from kgd.model.dates import Validity
 from kgd.model.node import Source, default_type
@@ -48,8 +47,6 @@ MOST_FEW = 50_000
 """Maximum number of nodes that pass a filter for `few_in` to list them."""
 MAX_KEY = 500
 """Maximum number of characters to compare of a key, an address or an id in a node's data."""
-MOST_DOUBTED = 200
-"""Maximum number of doubted hits that give way to others in one answer."""
 _COLUMNS = "name, tags, summary, content, data, parts"
 
 
@@ -312,8 +309,6 @@ class TextIndex:
         query: str,
         *,
         limit: int = 10,
-        offset: int = 0,
-        doubted: Collection[Uri] = (),
         sees: Sees | None = None,
         files: bool = True,
         **filters: Unpack[Filters],
@@ -321,27 +316,23 @@ class TextIndex:
         """The best hits: nodes with all words, then nodes with some words, then bare `files`. Ties are ordered by URI.
 
         Within a tier, notes come before sources, and sources before code. The last word may be unfinished. A query
-        without letters or digits finds nothing. `doubted` nodes lose part of their score.
+        without letters or digits finds nothing.
         """
         terms = words.terms(query)
-        want = offset + max(0, limit)
-        if not terms or not want:
+        if not terms or limit <= 0:
             return []
         lanes = sorted(filters.get("lanes") or LANES)
         with self._database.read() as connection:
-            # More than requested, since doubted hits may fall behind others: a page must not depend on the pages before
-            # it.
-            most = want + min(len(doubted), MOST_DOUBTED)
             condition = doc_filter(**filters)
-            found = {lane: self._of_lane(connection, lane, terms, condition, most, sees) for lane in lanes}
+            found = {lane: self._of_lane(connection, lane, terms, condition, limit, sees) for lane in lanes}
             once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as a stored node, and as read from its file
             for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
                 once.setdefault(one.uri, one)
-            first = list(once.values())[:most]
-            if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
+            first = list(once.values())[:limit]
+            if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < limit:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
-                first += self._bare(connection, terms, bare, most - len(first), sees)
-            return explain(connection, self._texts, terms, lowered(first, doubted)[offset:want])
+                first += self._bare(connection, terms, bare, limit - len(first), sees)
+            return explain(connection, self._texts, terms, first)
 
     def _of_lane(
         self,

@@ -54,6 +54,8 @@ IDLE = 5.0
 """Seconds without work after which the child ends."""
 PATIENCE = 2.0
 _OUT, _INTO = "out", "into"
+_NAMELESS = ("chunk://", "message://")
+"""Beginnings of the URIs of parts, which have no names."""
 _Looked = Mapping[Uri, Sequence[Mention]]
 
 
@@ -131,7 +133,7 @@ class Mentions:
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
         """Prefetch the next results of `mentioned` and `mentioning` with few SQL statements."""
         known = self._looked
-        for way, uris in ((_OUT, out), (_INTO, into)):
+        for way, uris in ((_OUT, out), (_INTO, [uri for uri in into if not uri.startswith(_NAMELESS)])):
             if fresh := [uri for uri in uris if (way, uri) not in known]:
                 self._look_up(way, fresh, known)
 
@@ -189,6 +191,8 @@ class Mentions:
 
     def _known(self, way: str, uri: Uri) -> Sequence[Mention]:
         """The mentions of a node from the cache or the file, strongest first, then by URI."""
+        if way == _INTO and uri.startswith(_NAMELESS):
+            return ()
         known = self._looked
         if (found := known.get((way, uri))) is None:
             found = self._look_up(way, [uri], known)[uri]

@@ -118,32 +118,3 @@ class Mentions(Protocol):
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
         """The nodes whose texts mention this node, with the strength of each mention."""
-
-
-NAMELESS = ("chunk://", "message://")
-
-
-class Once:
-    """A cache of mentions for one query."""
-
-    def __init__(self, mentions: Mentions) -> None:
-        self._mentions = mentions
-        self._mentioned: dict[Uri, Mapping[Uri, float]] = {}
-        self._mentioning: dict[Uri, Mapping[Uri, float]] = {}
-
-    def look_up(self, uris: Collection[Uri]) -> None:
-        """Announce the nodes for which mentions will be requested next."""
-        out = [uri for uri in uris if uri not in self._mentioned]
-        into = [uri for uri in uris if uri not in self._mentioning and not uri.startswith(NAMELESS)]
-        self._mentions.look_up(out, into)
-
-    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
-        if uri not in self._mentioned:
-            self._mentioned[uri] = self._mentions.mentioned(uri)
-        return self._mentioned[uri]
-
-    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        """As `Mentions.mentioning`; empty for chunks and messages, which have no names."""
-        if uri not in self._mentioning:
-            self._mentioning[uri] = {} if uri.startswith(NAMELESS) else self._mentions.mentioning(uri)
-        return self._mentioning[uri]

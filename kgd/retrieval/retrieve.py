@@ -18,7 +18,7 @@ from kgd.index.ranking import Found, Hit
 from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
 from kgd.retrieval import candidates, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
-from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
+from kgd.retrieval.query import Answered, Link, Mentions, Question, Retrieved, Step
 from kgd.retrieval.relevance import anybody, measure
 from kgd.retrieval.spreading import Surroundings
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SCORE_DIGITS = 6
+DOUBTED_SHARE = 0.6
+"""Share of its score that a doubted or superseded node keeps."""
 EDGES_PER_HIT = 5
 NOTED_BY, NOTED = 3, 30
 """The number of best notes whose files rank higher, and the number of files by text to consider."""
@@ -106,7 +108,7 @@ def retrieve(
         Unavailable: `min_similarity` was given, but there are no vectors.
     """
     own = workspace.sources() if sources is None else sources
-    named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
+    named = mentions if question.follows(spreading.MENTIONS) else None
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees, subjects or {})
     if likely is not None and pool.files and not pool.is_short and not question.types:
@@ -345,7 +347,7 @@ def _in_order(
             known[last] = (place[0], 0.0, place[2]), minus
             heapq.heappush(heap, (*known[last], False, last))
         before = known.get(last)
-        lower = round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS)
+        lower = round(minus * DOUBTED_SHARE, SCORE_DIGITS)
         if before is not None and before[0][:2] == place[:2]:
             place, lower = max(place, before[0]), max(lower, before[1])
         heapq.heappush(heap, (place, lower, True, key))
@@ -389,7 +391,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
     if _is_among(unit, doubted):
-        score *= ranking.DOUBTED_SHARE
+        score *= DOUBTED_SHARE
     if _is_among(unit, pool.lapsed):
         score *= candidates.LAPSED
     return round(score, SCORE_DIGITS)
@@ -427,7 +429,11 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
 
 
 def _surroundings(
-    workspace: Workspace, question: Question, sources: Sequence[EdgeSource], mentions: Once | None, sees: Sees | None
+    workspace: Workspace,
+    question: Question,
+    sources: Sequence[EdgeSource],
+    mentions: Mentions | None,
+    sees: Sees | None,
 ) -> Surroundings:
     index = workspace.text_so_far()
 
@@ -488,14 +494,15 @@ def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
 def links(
     hits: Sequence[Answered],
     sources: Sequence[EdgeSource],
-    mentions: Once | None,
+    mentions: Mentions | None,
     question: Question,
     sees: Sees | None,
 ) -> list[Link]:
     """The relations by which hits were reached, then the cheapest relations of each hit."""
     found: dict[tuple[Uri, Uri, str], Link] = {}
     if mentions is not None:
-        mentions.look_up([hit.uri for hit in hits])
+        uris = [hit.uri for hit in hits]
+        mentions.look_up(uris, uris)
     may = sees or anybody
 
     def note(source: Uri, target: Uri, type: str, weight: float, *, derived: bool) -> None:

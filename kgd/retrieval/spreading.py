@@ -16,7 +16,7 @@ from kgd.graph.edges import Edge, EdgeSource
 from kgd.index.ranking import BEGUN, SOME, Found
 from kgd.model.uri import Lane, Uri, is_owned, lane_of, scheme_of
 from kgd.retrieval.candidates import Pool, Unit, normalise
-from kgd.retrieval.query import Once, Step
+from kgd.retrieval.query import Mentions, Step
 
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 """Relations between consecutive messages or chunks."""
@@ -62,7 +62,7 @@ class Surroundings(NamedTuple):
     """The sources of edges: the stored graph, mentions, and others with cards and the order of chunks."""
 
     stored: EdgeSource
-    mentions: Once | None
+    mentions: Mentions | None
     sources_of: Callable[[Uri], int]
     """Returns the number of nodes with a stored relation to a node."""
     others: Sequence[EdgeSource]
@@ -125,7 +125,8 @@ def hop(pool: Pool, around: Surroundings) -> None:
             giving = whole  # a unit that matches only part of a name is probably not meant, so it passes nothing on
         giving = [unit for unit in giving if pool.speaks_of(unit)]
         if around.mentions is not None:
-            around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
+            texts = [uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)]
+            around.mentions.look_up(texts, texts)
         for place, unit in enumerate(giving):
             for step, part in _leading(unit, around, pool, place):
                 target = step.source if step.backwards else step.target

@@ -57,17 +57,15 @@ class MemoryIndex:
         namespace: str = "",
         lanes: Collection[Lane] | None = None,
         limit: int = 10,
-        offset: int = 0,
-        doubted: Collection[Uri] = (),
         sees: Sees | None = None,
     ) -> list[Hit]:
         passes = _passing(types, tags, namespace, lanes)
         found = [one for one in self._found(query, passes) if sees is None or sees(one.uri)]
         if not tags and Lane.CODE in (lanes or LANES):
             found += self.bare_files(query, types=types, namespace=namespace, limit=10_000, sees=sees)
-        scored = [(-(one.tier + 2) / 6 * (0.6 if one.uri in doubted else 1.0), one) for one in found]
+        scored = [(-(one.tier + 2) / 6, one) for one in found]
         ordered = sorted(scored, key=lambda one: (one[0], one[1].lane, one[1].rank, one[1].uri))
-        ordered = ordered[offset : offset + limit]
+        ordered = ordered[:limit]
         return [hit._replace(score=-score) for score, one in ordered for hit in self.explain(query, [one])]
 
     def gather(

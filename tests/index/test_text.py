@@ -145,7 +145,7 @@ def test_pages_follow_one_another(index: TextIndex) -> None:
     index.apply_files([FileDoc(Uri(f"file://w/key/{n}.py"), f"key/{n}.py", "python") for n in range(8)])
     whole = index.search("key token", limit=40)
     assert len(whole) == 33
-    pages = [hit for offset in range(0, 40, 7) for hit in index.search("key token", limit=7, offset=offset)]
+    pages = [hit for offset in range(0, 40, 7) for hit in index.search("key token", limit=offset + 7)[offset:]]
     assert [h.uri for h in pages] == [h.uri for h in whole]
     assert [h.score for h in whole] == sorted((h.score for h in whole), reverse=True)
     assert index.search("key", limit=0) == []
@@ -164,7 +164,7 @@ def test_the_order_does_not_depend_on_the_order_of_writing(tmp_path: Path) -> No
         index.apply(shuffled[40:], [doc.uri for doc in shuffled[:3]])
         index.apply(shuffled[:3])
         answers.append(
-            [index.search(q, limit=12, offset=o) for q in ("key", "key token", "lock or door") for o in (0, 5)]
+            [index.search(q, limit=12 + o)[o:] for q in ("key", "key token", "lock or door") for o in (0, 5)]
         )
         database.close()
     assert answers[0] == answers[1] == answers[2]
