@@ -37,7 +37,7 @@ from kgd.git.layout import locate
 from kgd.index.words import STOPWORDS, words_of
 from kgd.model.uri import path_of, scheme_of
 from kgd.tools import call
-from kgd.tools.context.recent import SEARCHED
+from kgd.tools.context.past import SEARCHED
 from kgd.tools.session import Session
 from kgd.tools.workspaces import status
 from kgd.workspace.workspace import Workspace

@@ -1,4 +1,4 @@
-"""The user's choice of an embedder, and its creation. Reading the choice loads no library and no model.
+"""The user's choice of an embedder. Reading it loads no library and no model.
 
 The choice is part of the user's own settings. A workspace cannot choose an embedder, because its author would then
 decide where its users' texts are sent.
@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.errors import Invalid
-
-if TYPE_CHECKING:
-    from kgd.vectors.embedder import Embedder
 
 Kind = Literal["builtin", "off", "onnx", "fastembed", "openai"]
 Pooling = Literal["mean", "cls"]
@@ -152,33 +149,3 @@ def may_serve(old: Choice, new: Choice) -> bool:
     may have replaced it for privacy.
     """
     return old.kind in ("builtin", "onnx", "fastembed") or (old.url == new.url and old.key == new.key)
-
-
-def opened(choice: Choice, secret: Callable[[str], str]) -> Embedder:
-    """The chosen embedder, which must not be `off`. Local models are read now; an endpoint is contacted on use.
-
-    Args:
-        secret: Returns a credential by its reference.
-
-    Raises:
-        Unavailable: A file or a library is missing.
-        Invalid: The model cannot be used.
-        Unauthorized: The credential does not exist.
-    """
-    if choice.kind == "builtin":
-        from kgd.vectors.builtin import Builtin
-
-        return Builtin.load(choice.share)
-    if choice.kind == "onnx":
-        from kgd.vectors.onnx import Onnx
-
-        return Onnx.load(choice)
-    if choice.kind == "fastembed":
-        from kgd.vectors.onnx import Downloaded
-
-        return Downloaded.load(choice)
-    if choice.kind == "openai":
-        from kgd.vectors.endpoint import Endpoint
-
-        return Endpoint(choice, secret)
-    raise Invalid("no embedder is chosen")

@@ -12,8 +12,8 @@ from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.access import Principal, Scope, Verb
 from kgd.model.globs import Glob
 from kgd.tools.areas.coverage import COVERAGE
+from kgd.tools.context.stale import BROKEN
 from kgd.tools.operation import Operation
-from kgd.tools.read.broken import BROKEN
 from kgd.tools.session import Session
 from tests.areas.conftest import Ask
 from tests.surfaces.conftest import git, upsert

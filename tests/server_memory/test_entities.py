@@ -192,7 +192,7 @@ def test_a_call_that_is_refused_leaves_nothing(ask: Ask, ws: Workspace) -> None:
 
 
 def test_an_answer_is_whole_or_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgd.tools.server_memory.reading.WHOLE_LIMIT", 20_000)
+    monkeypatch.setattr("kgd.tools.server_memory.calls.WHOLE_LIMIT", 20_000)
     ask.create_entities(entities=[entity(f"e{n}", "t", "word " * 200) for n in range(30)])
     assert names(ask.search_nodes(query="e17")) == ["e17"]
     with pytest.raises(Limit) as refused:

@@ -11,7 +11,8 @@ import pytest
 from kgd.config.entries import parse as parse_registry
 from kgd.config.entries import parse_shared
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.vectors.choosing import Choice, may_serve, opened, parse
+from kgd.vectors.choosing import Choice, may_serve, parse
+from kgd.vectors.configured import opened
 from tests.builders import commit_file
 from tests.vectors.conftest import Desk
 from tests.vectors.models import Endpoint, serving

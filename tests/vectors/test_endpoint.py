@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kgd.errors import Invalid, KgdError, Limit, Unauthorized, Unavailable
-from kgd.vectors.choosing import Choice, opened
+from kgd.vectors.choosing import Choice
+from kgd.vectors.configured import opened
 from kgd.vectors.embedder import Embedder
 from tests.vectors.models import Endpoint, answering, by_words, failing, reply, serving
 

@@ -26,8 +26,7 @@ from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, from_path, name_of, path_of, scheme_of, uri_at
 from kgd.tools import addressing, file_paths, visibility
-from kgd.tools.context.lines import is_served
-from kgd.tools.context.recent import history_of
+from kgd.tools.context.past import history_of, is_served
 from kgd.tools.file_paths import above
 from kgd.tools.nodes import (
     LastChange,

@@ -17,11 +17,18 @@ from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, as_markdown, file_paths, origins, symbol_facts, worktrees
-from kgd.tools.context import gathering, lines, packing, recent
+from kgd.tools.context import gathering, packing, past
 from kgd.tools.context.gathering import CodeAnswer, Findings
-from kgd.tools.context.lines import WHOLE_ANSWER, AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
-from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
+from kgd.tools.context.past import (
+    WHOLE_ANSWER,
+    AskedLines,
+    ChangeAnswer,
+    KnownByAnswer,
+    LikelyFileAnswer,
+    LineAnswer,
+    TogetherAnswer,
+)
 from kgd.tools.file_paths import Places, common_directory, places, sentences
 from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
@@ -38,7 +45,7 @@ EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
 MOST_CODE = 20
 """Largest number of nodes of the code tree in an answer."""
-OPTIONAL = ("described", "code", "lines", "unknown_lines", "unknown_paths", *recent.OPTIONAL)
+OPTIONAL = ("described", "code", "lines", "unknown_lines", "unknown_paths", *past.OPTIONAL)
 """Lists that are left out of an answer if they are empty."""
 _ALWAYS = ("items", "changes", "changed_together", "unmatched_paths", "cut")
 """Lists that every answer has."""
@@ -48,7 +55,7 @@ SHRUNK = (
     "notes",
     "nearest",
     "code",
-    *recent.OPTIONAL,
+    *past.OPTIONAL,
     "changed_together",
     "changes",
     "described",
@@ -167,9 +174,9 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
     unknown = [text for text, is_symbol in named.items() if not is_symbol]
-    if unknown and "missing" in answer and not lines.unread(session, workspace):
+    if unknown and "missing" in answer and not past.unread(session, workspace):
         _note_unknown(answer["missing"], printable(unknown[0]))
-    line_answers = lines.answers(session, workspace, asked.lines)
+    line_answers = past.answers(session, workspace, asked.lines)
     if notes := _notes(session, workspace, asked, named, line_answers):
         answer["notes"] = notes
     sides: dict[str, Sequence[Any]] = {
@@ -177,11 +184,11 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "described": list(map(printable, asked.covered.described)),
         "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": line_answers,
-        "unknown_lines": [*lines.unknown(session, workspace, asked.lines), *asked.unknown_symbols],
-        "unknown_paths": lines.unknown_paths(session, workspace, [*asked.places.absent, *unknown], asked.lines)
+        "unknown_lines": [*past.unknown(session, workspace, asked.lines), *asked.unknown_symbols],
+        "unknown_paths": past.unknown_paths(session, workspace, [*asked.places.absent, *unknown], asked.lines)
         if asked.places.asked or unknown
         else [],
-        **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
+        **past.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
     doubts = marks(workspace, [one.uri for one in found], asked.findings.sees)
@@ -211,10 +218,10 @@ def _notes(
 ) -> list[str]:
     """The limits of an answer about code. Without paths, these are only unread code and another work tree."""
     if asked.places.asked:
-        return lines.notes(session, workspace, asked.lines, found)
+        return past.notes(session, workspace, asked.lines, found)
     is_code = bool(named) or bool(asked.findings.code)
     tree = worktrees.note(workspace, session.own_cwd, WHOLE_ANSWER) if is_code else ""
-    return [*filter(None, [lines.unread(session, workspace), tree])]
+    return [*filter(None, [past.unread(session, workspace), tree])]
 
 
 def _note_unknown(missing: Missing, name: str) -> None:
@@ -267,14 +274,14 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams, nam
         gathering.by_question(asked.findings, params.question)
         asked.about, asked.query = asked.about or "this question", asked.query or params.question
     if texts:
-        texts, symbols = lines.with_symbols(session, workspace, texts)
+        texts, symbols = past.with_symbols(session, workspace, texts)
         known = gathering.by_symbols(asked.findings, symbols)
-        asked.unknown_symbols = lines.unknown_symbols(workspace, symbols, known)
-        texts, named = lines.separated(session, workspace, texts)
+        asked.unknown_symbols = past.unknown_symbols(workspace, symbols, known)
+        texts, named = past.separated(session, workspace, texts)
         asked.lines = [
             one._replace(path=place) for one in named for place in places(session, workspace, [one.path]).asked
         ]
-        lines.add_citing(asked.findings, asked.lines)
+        past.add_citing(asked.findings, asked.lines)
         asked.places = places(session, workspace, texts)
         if not (asked.places.asked or asked.about):
             _refuse_outside(session, workspace, asked.places.outside)
@@ -375,7 +382,7 @@ def _some(paths: Sequence[str]) -> str:
 def _like(asked: _Asked, absent: Sequence[str]) -> str:
     """The node that a single missing path names, otherwise the files to which it is similar; it may be misspelt."""
     findings = asked.findings
-    return lines.node_or_similar(findings.session, findings.workspace, absent[0]) if len(absent) == 1 else ""
+    return past.node_or_similar(findings.session, findings.workspace, absent[0]) if len(absent) == 1 else ""
 
 
 def _outside(asked: _Asked) -> str:

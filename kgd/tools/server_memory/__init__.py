@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any
 
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.server_memory import reading, writing
+from kgd.tools.server_memory import calls
+from kgd.tools.server_memory.calls import indented
 from kgd.tools.server_memory.parameters import refusal
-from kgd.tools.server_memory.reading import indented
 
 _READS = Hints(read_only=True, idempotent=True)
 _ADDS = Hints()
@@ -45,32 +45,32 @@ def _tool(description: str, run: Callable[[Any, Any], Any], hints: Hints, text: 
 
 
 CREATE_ENTITIES = _tool(
-    "Create multiple new entities in the knowledge graph", writing.create_entities, _ADDS, _part("entities")
+    "Create multiple new entities in the knowledge graph", calls.create_entities, _ADDS, _part("entities")
 )
 CREATE_RELATIONS = _tool(
     "Create multiple new relations between entities in the knowledge graph. Relations should be in active voice",
-    writing.create_relations,
+    calls.create_relations,
     _ADDS,
     _part("relations"),
 )
 ADD_OBSERVATIONS = _tool(
     "Add new observations to existing entities in the knowledge graph",
-    writing.add_observations,
+    calls.add_observations,
     _ADDS,
     _part("results"),
 )
 DELETE_ENTITIES = _tool(
     "Delete multiple entities and their associated relations from the knowledge graph",
-    writing.delete_entities,
+    calls.delete_entities,
     _DELETES,
     _message,
 )
 DELETE_OBSERVATIONS = _tool(
-    "Delete specific observations from entities in the knowledge graph", writing.delete_observations, _DELETES, _message
+    "Delete specific observations from entities in the knowledge graph", calls.delete_observations, _DELETES, _message
 )
 DELETE_RELATIONS = _tool(
-    "Delete multiple relations from the knowledge graph", writing.delete_relations, _DELETES, _message
+    "Delete multiple relations from the knowledge graph", calls.delete_relations, _DELETES, _message
 )
-READ_GRAPH = _tool("Read the entire knowledge graph", reading.read_graph, _READS, indented)
-SEARCH_NODES = _tool("Search for nodes in the knowledge graph based on a query", reading.search_nodes, _READS, indented)
-OPEN_NODES = _tool("Open specific nodes in the knowledge graph by their names", reading.open_nodes, _READS, indented)
+READ_GRAPH = _tool("Read the entire knowledge graph", calls.read_graph, _READS, indented)
+SEARCH_NODES = _tool("Search for nodes in the knowledge graph based on a query", calls.search_nodes, _READS, indented)
+OPEN_NODES = _tool("Open specific nodes in the knowledge graph by their names", calls.open_nodes, _READS, indented)

@@ -5,8 +5,9 @@ Unknown fields are ignored, and nothing is converted: a JSON string is not accep
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,10 +30,13 @@ def refusal(error: KgdError) -> Refusal:
 
 
 class MemoryParams(Params):
-    """Arguments of one tool, called `tool`."""
+    """Arguments of one tool, which has the name of the class: ``create_entities`` for `CreateEntities`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, str_max_length=None)
-    tool: ClassVar[str] = ""
+
+    @classmethod
+    def tool(cls) -> str:
+        return "_".join(re.findall("[A-Z][a-z]+", cls.__name__)).lower()
 
     @classmethod
     def refusal_of(cls, error: ValidationError) -> KgdError:
@@ -40,7 +44,7 @@ class MemoryParams(Params):
             f"Invalid input: expected {_expected(cls, one['loc'])}, received {_received(one)} at {_place(one['loc'])}"
             for one in error.errors(include_url=False, include_context=False)
         )
-        return Told(f"MCP error -32602: Input validation error: Invalid arguments for tool {cls.tool}: {said}")
+        return Told(f"MCP error -32602: Input validation error: Invalid arguments for tool {cls.tool()}: {said}")
 
 
 class Part(BaseModel):
@@ -70,48 +74,40 @@ class DeletionGiven(Part):
 
 
 class CreateEntities(MemoryParams):
-    tool: ClassVar[str] = "create_entities"
     entities: list[EntityGiven]
 
 
 class CreateRelations(MemoryParams):
-    tool: ClassVar[str] = "create_relations"
     relations: list[RelationGiven]
 
 
 class AddObservations(MemoryParams):
-    tool: ClassVar[str] = "add_observations"
     observations: list[ObservationsGiven]
 
 
 class DeleteEntities(MemoryParams):
-    tool: ClassVar[str] = "delete_entities"
     entityNames: Annotated[list[str], Field(description="An array of entity names to delete")]
 
 
 class DeleteObservations(MemoryParams):
-    tool: ClassVar[str] = "delete_observations"
     deletions: list[DeletionGiven]
 
 
 class DeleteRelations(MemoryParams):
-    tool: ClassVar[str] = "delete_relations"
     relations: Annotated[list[RelationGiven], Field(description="An array of relations to delete")]
 
 
 class ReadGraph(MemoryParams):
-    tool: ClassVar[str] = "read_graph"
+    pass
 
 
 class SearchNodes(MemoryParams):
-    tool: ClassVar[str] = "search_nodes"
     query: Annotated[
         str, Field(description="The search query to match against entity names, types, and observation content")
     ]
 
 
 class OpenNodes(MemoryParams):
-    tool: ClassVar[str] = "open_nodes"
     names: Annotated[list[str], Field(description="An array of entity names to retrieve")]
 
 

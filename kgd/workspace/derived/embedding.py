@@ -21,7 +21,7 @@ from kgd.errors import Invalid, KgdError, Limit, Unavailable
 from kgd.index.change_feed import Feed, Indexed, Position
 from kgd.index.database import IndexDamaged
 from kgd.index.vector_file import Key, VectorFile
-from kgd.vectors.choosing import Choice, may_serve, opened
+from kgd.vectors.choosing import Choice, may_serve
 from kgd.workspace.child_process import Worker
 from kgd.workspace.derived import vector_writer
 from kgd.workspace.derived.indexed_text import Place
@@ -258,7 +258,7 @@ class Embedding:
                     self.worker.end()
                     model.position = file.begin(model.embedder.id, choice.written(), era).position
                 return model
-        embedder = opened(choice, self._secret)
+        embedder = self._open(choice)
         known = file.begin(embedder.id, choice.written(), era)
         model = Model(choice, embedder, known.position, known.dim, file.count(embedder.id), known.complete)
         self._building, old = None, self.serving
@@ -281,6 +281,12 @@ class Embedding:
         self.changes += 1
         return model
 
+    def _open(self, choice: Choice) -> Embedder:
+        # Imported here because it loads numpy, which a workspace without texts does not need.
+        from kgd.vectors.configured import opened
+
+        return opened(choice, self._secret)
+
     def _earlier(self, choice: Choice, feed: Feed) -> Model | None:
         """The model used before the settings changed, if it may still be used."""
         file = self._opened_file()
@@ -288,7 +294,7 @@ class Embedding:
             try:
                 before = Choice.read(known.choice)
                 if known.complete and may_serve(before, choice):
-                    embedder = opened(before, self._secret)
+                    embedder = self._open(before)
                     model = Model(before, embedder, known.position, known.dim, file.count(known.name), True)
                     self._load(model)
                     self._learn(model, feed)

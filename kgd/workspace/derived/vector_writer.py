@@ -17,7 +17,7 @@ from kgd.errors import Limit, Unauthorized, Unavailable
 from kgd.index.change_feed import Feed, Indexed
 from kgd.index.database import IndexDamaged
 from kgd.index.vector_file import Key, Row, VectorFile
-from kgd.vectors.choosing import Choice, opened
+from kgd.vectors.choosing import Choice
 from kgd.workspace import child_process
 from kgd.workspace.child_process import Answer, Order
 from kgd.workspace.derived.indexed_text import opened_feed
@@ -150,6 +150,8 @@ def main(arguments: list[str]) -> int:
 
     def embedder(choice: str) -> Embedder:
         if choice not in embedders:
+            from kgd.vectors.configured import opened
+
             embedders[choice] = opened(Choice.read(choice), _no_secret)
         return embedders[choice]
 

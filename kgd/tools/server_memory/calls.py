@@ -1,19 +1,20 @@
-"""Writes of entities and relations for clients of the memory server.
+"""Calls of the memory server's clients: reads of entities and relations, and writes.
 
-Each call answers as the official server would. It makes one commit, or several if it has more than 2,000 changes. If
-another client changes the same entities between a call's read and its commit, the call reads them again; no write is
+Each call answers as the official server would. A write makes one commit, or several if it has more than 2,000 changes.
+If another client changes the same entities between a call's read and its commit, the call reads them again; no write is
 lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import orjson
 from typing_extensions import TypedDict
 
-from kgd.errors import InvariantViolation, KgdError, NotFound, Stale
+from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Stale
 from kgd.exchange.entities import (
     Entity,
     Link,
@@ -24,13 +25,15 @@ from kgd.exchange.entities import (
     is_entity,
     is_implied,
     literal_uri,
+    order,
     relation_to,
     stored_type,
 )
 from kgd.model.change import ChangeSet, Delete, Edit, Relate, Unrelate, Upsert, subject_from
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
-from kgd.tools.server_memory.entities import Catalogue
+from kgd.tools import addressing
+from kgd.tools.server_memory.entities import Catalogue, Stored, texts_of
 from kgd.tools.server_memory.parameters import (
     AddObservations,
     CreateEntities,
@@ -38,12 +41,139 @@ from kgd.tools.server_memory.parameters import (
     DeleteEntities,
     DeleteObservations,
     DeleteRelations,
+    OpenNodes,
+    ReadGraph,
+    SearchNodes,
     Told,
 )
-from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer, workspace_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.transaction import MAX_EDITS
+
+WHOLE_LIMIT = 8 * 2**20
+"""Largest size of an answer in bytes. These tools have no cursor, so a larger answer is refused."""
+
+
+class EntityAnswer(TypedDict):
+    name: str
+    entityType: str
+    observations: list[str]
+
+
+RelationAnswer = TypedDict("RelationAnswer", {"from": str, "to": str, "relationType": str})
+
+
+class GraphAnswer(TypedDict):
+    entities: list[EntityAnswer]
+    relations: list[RelationAnswer]
+
+
+def indented(value: object) -> str:
+    """JSON as the official server writes it.
+
+    Raises:
+        Limit: The text is larger than an answer may be.
+    """
+    written = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    if len(written) > WHOLE_LIMIT:
+        raise _too_much()
+    return written.decode()
+
+
+def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
+    catalogue, answer = Catalogue.of(workspace_of(session)), Answer()
+    for found in _stored(catalogue, catalogue.all()):
+        answer.take(None if found.is_implied else found.entity, catalogue.links_from(found))
+    return answer.plain()
+
+
+def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
+    """Entities with the query in their name, type or an observation, and every relation from or to one of them."""
+    workspace, asked, answer = workspace_of(session), params.query.lower(), Answer()
+    catalogue = Catalogue.of(workspace)
+    for found in _stored(catalogue, workspace.text().containing(params.query)):
+        if not found.is_implied and any(asked in text.lower() for text in texts_of(found.entity)):
+            answer.take(found.entity, _links_of(catalogue, found))
+    return answer.plain()
+
+
+def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
+    catalogue, answer = Catalogue.of(workspace_of(session)), Answer()
+    named = {node.uri for name in dict.fromkeys(params.names) for node in catalogue.nodes(name)}
+    for found in _stored(catalogue, named):
+        if not found.is_implied:
+            answer.take(found.entity, _links_of(catalogue, found))
+    return answer.plain()
+
+
+def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
+    """The workspace of the client's directory; these tools cannot select another.
+
+    Raises:
+        NotFound: The directory has no workspace; suggests a remedy.
+    """
+    try:
+        return addressing.choose(session, None, writing=writing)
+    except NotFound:
+        raise NotFound(
+            "there is no workspace in the directory of this client",
+            next="Name its folder in the client's settings, `kgd mcp -C FOLDER ...`; `kgd up` in a folder creates one.",
+        ) from None
+
+
+def _stored(catalogue: Catalogue, uris: Iterable[Uri]) -> Iterator[Stored]:
+    """The entities at these URIs, including implied entities."""
+    return filter(None, map(catalogue.stored, uris))
+
+
+def _links_of(catalogue: Catalogue, found: Stored) -> Iterator[Link]:
+    """Every relation that starts or ends at the entity, or at another URI that its name may have."""
+    yield from catalogue.links_from(found)
+    name = found.entity.name
+    for place in dict.fromkeys((found.uri, *catalogue.places(name))):
+        yield from (link for _, link in catalogue.links_to(place) if link.target == name)
+
+
+class Answer:
+    """A graph under construction, limited to the size of an answer."""
+
+    def __init__(self) -> None:
+        self._entities: list[Entity] = []
+        self._links: dict[tuple[str, str, str], Link] = {}
+        self._size = 0
+
+    def take(self, entity: Entity | None, links: Iterable[Link]) -> None:
+        """Add an entity, and those relations that are not in the graph yet.
+
+        Raises:
+            Limit: An estimate of the size is over the limit; `indented` checks the exact size.
+        """
+        if entity is not None:
+            self._entities.append(entity)
+            self._size += sum(map(len, texts_of(entity)))
+        for link in links:
+            key = link.source, link.target, link.type
+            if key not in self._links:
+                self._links[key] = link
+                self._size += sum(map(len, key))
+        if self._size > WHOLE_LIMIT:
+            raise _too_much()
+
+    def plain(self) -> GraphAnswer:
+        """Entities and relations in the order of their creation."""
+        answer: Any = {
+            "entities": [one.plain() for one in sorted(self._entities, key=order)],
+            "relations": [one.plain() for one in sorted(self._links.values(), key=lambda link: link.order)],
+        }
+        found: GraphAnswer = answer
+        return found
+
+
+def _too_much() -> Limit:
+    return Limit(
+        f"the answer is larger than {WHOLE_LIMIT // 2**20} MiB", next="Ask for less with search_nodes or open_nodes."
+    )
+
 
 ATTEMPTS = 50
 """Largest number of attempts of a call while other tools write the same entities."""
@@ -85,7 +215,7 @@ def create_entities(session: Session, params: CreateEntities) -> EntitiesAnswer:
                 made.append(entity)
         return made
 
-    made = carry_out(session, params.tool, [one.name for one in params.entities], plan)
+    made = carry_out(session, params.tool(), [one.name for one in params.entities], plan)
     return {"entities": [one.plain() for one in made]}  # type: ignore[misc]
 
 
@@ -102,7 +232,7 @@ def create_relations(session: Session, params: CreateRelations) -> RelationsAnsw
                 made.append(link)
         return made
 
-    made = carry_out(session, params.tool, [one.source for one in params.relations], plan)
+    made = carry_out(session, params.tool(), [one.source for one in params.relations], plan)
     return {"relations": [one.plain() for one in made]}  # type: ignore[misc]
 
 
@@ -121,7 +251,7 @@ def add_observations(session: Session, params: AddObservations) -> AddedAnswer:
             results.append({"entityName": given.entityName, "addedObservations": new})
         return results
 
-    return {"results": carry_out(session, params.tool, [one.entityName for one in params.observations], plan)}
+    return {"results": carry_out(session, params.tool(), [one.entityName for one in params.observations], plan)}
 
 
 def delete_entities(session: Session, params: DeleteEntities) -> DoneAnswer:
@@ -131,7 +261,7 @@ def delete_entities(session: Session, params: DeleteEntities) -> DoneAnswer:
         for name in dict.fromkeys(params.entityNames):
             draft.delete(name)
 
-    carry_out(session, params.tool, params.entityNames, plan)
+    carry_out(session, params.tool(), params.entityNames, plan)
     return {"success": True, "message": "Entities deleted successfully"}
 
 
@@ -143,7 +273,7 @@ def delete_observations(session: Session, params: DeleteObservations) -> DoneAns
                 gone = set(given.observations)
                 draft.observe(given.entityName, [text for text in before if text not in gone])
 
-    carry_out(session, params.tool, [one.entityName for one in params.deletions], plan)
+    carry_out(session, params.tool(), [one.entityName for one in params.deletions], plan)
     return {"success": True, "message": "Observations deleted successfully"}
 
 
@@ -152,7 +282,7 @@ def delete_relations(session: Session, params: DeleteRelations) -> DoneAnswer:
         for given in params.relations:
             draft.unrelate(Link(given.source, given.to, given.relationType))
 
-    carry_out(session, params.tool, [one.source for one in params.relations], plan)
+    carry_out(session, params.tool(), [one.source for one in params.relations], plan)
     return {"success": True, "message": "Relations deleted successfully"}
 
 
