@@ -79,7 +79,7 @@ async def test_without_the_toolset_apps_are_not_announced(known: Session) -> Non
             await client.read_resource(APP)
 
 
-def test_without_a_start_the_whole_graph_is_summed_up_by_area_and_type(known: Session) -> None:
+def test_without_a_start_the_whole_graph_is_summed_up_in_groups(known: Session) -> None:
     area = {
         "operation": "create",
         "entityType": "atom",
@@ -92,9 +92,9 @@ def test_without_a_start_the_whole_graph_is_summed_up_by_area_and_type(known: Se
     assert call(known, "manage_graph", area)["success"]
     call(known, "put", {"changes": upsert("more", relations={"type": "in", "target": "atom:Auth"})})
     answer = call(known, "graph_view", {"workspace": "shop"})
-    assert [(one["name"], one["count"]) for one in answer["areas"]] == [("Auth", 1)]
-    assert answer["types"]["concept"] == 3
-    assert "concept 3" in answer["drawing"]
+    assert [(one["name"], one["count"]) for one in answer["groups"]] == [("Auth", 1), ("Outside areas", 3)]
+    assert answer["groups"][0]["types"] == {"concept": 1}
+    assert "Outside areas 3" in answer["drawing"]
     newest = call(known, "graph_view", {"workspace": "shop", "types": ["concept"], "max_cost": 0})
     assert {node["name"] for node in newest["nodes"]} == {"auth", "keys", "more"}
 
