@@ -6,7 +6,6 @@ changed files.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from kgd.areas.patterns import Matcher, check_pattern, normalise
 from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, scheme_of
-from kgd.workspace.served import Changed
+from kgd.workspace.served import Beside, Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -61,25 +60,20 @@ class Matches:
     unmatched: list[str]
 
 
-class Atlas:
-    """The areas of one workspace, by `Atlas.of`. Safe for any number of threads."""
+class Atlas(Beside):
+    """The areas of one workspace, with all acknowledged writes. Safe for any number of threads."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock = workspace, threading.Lock()
+        super().__init__(workspace)
         self._molecules: dict[Uri, Molecule] = {}
         self._atoms: dict[Uri, Atom] = {}
         self._members: dict[Uri, set[Uri]] = {}
         """Atoms by the molecule that they name, which may not exist."""
         self._listed: list[Atom] | None = None
-        self._matcher: Matcher | None = None
+        self._matcher = Matcher()
         self._coverage: Coverage | None = None
         self._uncountable: Limit | None = None
         self._changed = Changed(workspace, ATOM, MOLECULE)
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> Atlas:
-        """The workspace's atlas, up to date with all acknowledged writes."""
-        return workspace.beside(cls, cls)
 
     def molecules(self) -> list[Molecule]:
         """Molecules by name, then by URI. O(molecules)."""
@@ -186,13 +180,7 @@ class Atlas:
     # ---- following the workspace
 
     def _refresh(self) -> Matcher:
-        changed = self._changed.take()
-        graph = self._workspace.graph
-        if self._matcher is None:
-            for scheme in (MOLECULE, ATOM):
-                for uri in graph.uris(scheme=scheme):
-                    self._take(uri)
-            self._matcher = Matcher((atom.uri, atom.patterns) for atom in self._atoms.values())
+        changed = self._changed.unread()
         if changed:
             self._listed = None
         for uri in changed:

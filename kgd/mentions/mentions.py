@@ -26,6 +26,7 @@ from kgd.model.uri import Uri, scheme_of
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Stage
 from kgd.workspace.child_process import Worker
+from kgd.workspace.served import Beside
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -59,14 +60,14 @@ _NAMELESS = ("chunk://", "message://")
 _Looked = Mapping[Uri, Sequence[Mention]]
 
 
-class Mentions:
+class Mentions(Beside):
     """The mentions of one workspace as an `EdgeSource` with derived `MENTIONS` edges.
 
     Reads return the current state and never wait; `catch_up` waits. Safe for any number of threads.
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._file = MentionsFile(workspace.derived_dir / "mentions.sqlite")
         self._file.own()
         self._feed: Feed | None = None
@@ -86,10 +87,6 @@ class Mentions:
         workspace.on_health(self.stage)
         workspace.on_problem(self._worker.problem)
         self._task.wake()
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> Mentions:
-        return workspace.beside(cls, cls)
 
     def close(self) -> None:
         """Stop; the next startup continues from here."""

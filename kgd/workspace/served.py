@@ -11,7 +11,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.documents import Lean, glance
@@ -495,6 +495,18 @@ class Served:
 def _glance(data: bytes, path: str) -> Node | Lean:
     """The node in a file. A file of the ordinary shape is not fully decoded, because startup reads all files."""
     return glance(data) or documents.decode(data, at=path)
+
+
+class Beside:
+    """In-memory state of a feature for one workspace, dropped with it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace, self._lock = workspace, threading.Lock()
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Self:
+        """The only one of this class for a workspace, created at the first call."""
+        return workspace.beside(cls, cls)
 
 
 class Changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,28 +39,23 @@ from kgd.tools.origins import mark_superseded, marks
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.workspace.answers import Version
-from kgd.workspace.served import Changed
+from kgd.workspace.served import Beside, Changed
 from kgd.workspace.workspace import Workspace
 
 SCHEME = "task"
 
 
-class TaskFiles:
-    """The tasks of one workspace by listed path, by `TaskFiles.of`. Thread-safe.
+class TaskFiles(Beside):
+    """The tasks of one workspace by listed path, with all acknowledged writes. Thread-safe.
 
     The first call reads each task once; later calls read only changed tasks.
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock = workspace, threading.Lock()
+        super().__init__(workspace)
         self._tasks: dict[str, dict[Uri, None]] = {}
         self._paths: dict[Uri, tuple[str, ...]] = {}
         self._changed = Changed(workspace, SCHEME)
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> TaskFiles:
-        """The tasks of a workspace. Its answers include every acknowledged write."""
-        return workspace.beside(cls, cls)
 
     def listing(self, paths: Sequence[str]) -> dict[str, list[Uri]]:
         """The tasks that list a path, for each of the paths with tasks; the path of a folder ends in a slash. O(1) for

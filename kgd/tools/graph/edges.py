@@ -8,7 +8,6 @@ ids to nodes.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
@@ -36,28 +35,23 @@ from kgd.tools.parameters import EdgeTypes, Many, Message, Params, RequestId, Wh
 from kgd.tools.session import Session
 from kgd.tools.visibility import mentioned, walked
 from kgd.tools.write import changes
-from kgd.workspace.served import Changed
+from kgd.workspace.served import Beside, Changed
 from kgd.workspace.workspace import Workspace
 
 KEY = 16
 """Number of hex digits of an id that the index keeps; a match is then compared in full."""
 
 
-class EdgeIds:
+class EdgeIds(Beside):
     """The sources of all edges by id. The first look-up costs O(edges), a later one O(changes since the last look-up).
 
     Deleted edges stay in the index, so each result is checked against the graph.
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._sources: dict[int, Uri] | None = None
-        self._lock = threading.Lock()
+        super().__init__(workspace)
+        self._sources: dict[int, Uri] = {}
         self._changed = Changed(workspace)
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> EdgeIds:
-        return workspace.beside(cls, cls)
 
     def ends(self, id: str) -> tuple[Uri, Uri, str] | None:
         """Source, target and type of the edge with this id; None if there is no such edge."""
@@ -65,12 +59,7 @@ class EdgeIds:
         if key is None:
             return None
         with self._lock:
-            changed = self._changed.take()
-            if self._sources is None:
-                self._sources = {}
-                self._add(self._workspace.graph.uris())
-            else:
-                self._add(changed)
+            self._add(self._changed.unread())
             source = self._sources.get(key)
         if source is None:
             return None
@@ -78,7 +67,6 @@ class EdgeIds:
         return next(((source, e.target, e.type) for e in leaving if edge_id(source, e.target, e.type) == id), None)
 
     def _add(self, uris: Iterable[Uri]) -> None:
-        assert self._sources is not None
         graph = self._workspace.graph
         for uri in uris:
             for edge in graph.out(uri):

@@ -35,9 +35,7 @@ APP = "ui://kgd/graph.html"
 class GraphViewParams(TraverseParams):
     start: Annotated[
         Many[str],
-        Field(
-            max_length=100, description="URIs or paths; none: the newest of `types`, or the workspace in groups"
-        ),
+        Field(max_length=100, description="URIs or paths; none: the newest of `types`, or the workspace in groups"),
     ] = Field(default_factory=list)
     group: Annotated[
         Grouping | Literal["auto"],

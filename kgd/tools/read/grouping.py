@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from threading import Lock
 from typing import Any, Literal, TypeVar, cast
 
 from kgd.areas.atlas import Atlas
@@ -26,6 +25,7 @@ from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
 from kgd.workspace.proposals.proposals import Marks, marks
+from kgd.workspace.served import Beside
 from kgd.workspace.workspace import Workspace
 
 T = TypeVar("T")
@@ -60,20 +60,16 @@ class Read:
     is_sample: bool
 
 
-class Groups:
+class Groups(Beside):
     """The groups of one workspace at its tip; created with `of`."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock = workspace, Lock()
+        super().__init__(workspace)
         self._state = "", 0
         self._read: Read | None = None
         self._found: dict[Grouping, dict[Uri, str]] = {}
         self._answered: tuple[object, ...] = ()
         self._answers: dict[Hashable, object] = {}
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> Groups:
-        return workspace.beside(cls, cls)
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """The answer for callers who may read everything, kept until nodes, citations or stale nodes change. An answer

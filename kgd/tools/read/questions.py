@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, NotRequired
 
@@ -25,6 +24,7 @@ from kgd.tools.nodes import moment
 from kgd.tools.operation import LIMIT, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.workspace.served import Beside
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.secrets import first_in
 
@@ -130,17 +130,13 @@ class OpenQuestion:
         return hashlib.sha256(_folded(self.text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-class Questions:
+class Questions(Beside):
     """The questions of one workspace, oldest first. Thread-safe. Errors of the file are ignored."""
 
     def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
         self._path = workspace.layout.derived_dir / "questions.json"
-        self._lock = threading.Lock()
         self._open = files.read_state(self._path, _parse) or {}
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> Questions:
-        return workspace.beside(cls, cls)
 
     def note(self, text: str, client: str, now: int, days: int) -> None:
         """Record a question that found nothing, unless it is an address, a path or a long text, or `days` is 0."""

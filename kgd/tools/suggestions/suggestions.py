@@ -7,7 +7,6 @@ when its evidence has doubled.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired
@@ -36,6 +35,7 @@ from kgd.model.usage import Suggestion
 from kgd.tools.differences import foretold
 from kgd.tools.proposals.proposals import Decided
 from kgd.tools.session import Session
+from kgd.workspace.served import Beside
 from kgd.workspace.usage import Usage
 from kgd.workspace.workspace import Workspace
 
@@ -103,17 +103,13 @@ def proposed_edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
     return merged(keep, [drop], (one, other))
 
 
-class _Offers:
+class _Offers(Beside):
     """Suggestions of a workspace, cached until the workspace changes."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock = workspace, threading.Lock()
+        super().__init__(workspace)
         self._found: tuple[Position | None, list[Offer]] = None, []
         self._doubled: tuple[Position | None, list[Double]] = None, []
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> _Offers:
-        return workspace.beside(cls, cls)
 
     def all(self) -> Sequence[Offer]:
         with self._lock:
