@@ -1,21 +1,24 @@
-"""The symbols of the code tree that a text names, and the facts about them."""
+"""The symbols of the code tree that a text names; and the facts about symbols, files and folders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
+from kgd.areas.patterns import normalise
 from kgd.errors import Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.index.exact_names import asked_in
+from kgd.memories.tasks import parsed
 from kgd.model.escaping import one_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_SYMBOL, QUOTES
 from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.session import Session
+from kgd.workspace.served import Beside, Changed
 from kgd.workspace.workspace import Workspace
 
 MOST_CALLED = 60
@@ -115,3 +118,43 @@ def reasons(facts: Iterable[Fact]) -> dict[Uri, str]:
     for fact in facts:
         found.setdefault(fact.uri, f"{ABOUT_SYMBOL}{one_line(name_of(fact.symbol))}")
     return found
+
+
+def about_code(workspace: Workspace, uri: Uri, most: int | None = None) -> list[Uri]:
+    """The nodes that cite a file or folder of the code tree, then nodes related to it, at most `most`; each once."""
+    related = (edge.target for edge in workspace.graph.into(uri)[:most])
+    found = dict.fromkeys([*Freshness.of(workspace).citing(path_of(uri)), *related])
+    return [one for one in found if scheme_of(one) not in CODE_TREE]
+
+
+class TaskFiles(Beside):
+    """The tasks of one workspace by listed path, with all acknowledged writes. Thread-safe.
+
+    The first call reads each task once; later calls read only changed tasks.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self._tasks: dict[str, dict[Uri, None]] = {}
+        self._paths: dict[Uri, tuple[str, ...]] = {}
+        self._changed = Changed(workspace, "task")
+
+    def listing(self, paths: Sequence[str]) -> dict[str, list[Uri]]:
+        """The tasks that list a path, for each of the paths with tasks; the path of a folder ends in a slash. O(1) for
+        each path."""
+        with self._lock:
+            self._refresh()
+            return {path: sorted(found) for path in paths if (found := self._tasks.get(path))}
+
+    def _refresh(self) -> None:
+        for uri in self._changed.unread():
+            for path in self._paths.pop(uri, ()):
+                del self._tasks[path][uri]
+                if not self._tasks[path]:
+                    del self._tasks[path]
+            if (node := self._workspace.readable(uri)) is None:
+                continue
+            listed = (normalise(one, None, workspace=self._workspace.id) for one in parsed(node).files)
+            self._paths[uri] = tuple(dict.fromkeys(filter(None, listed)))
+            for path in self._paths[uri]:
+                self._tasks.setdefault(path, {})[uri] = None

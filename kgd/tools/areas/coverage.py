@@ -13,15 +13,13 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
-from kgd.areas.patterns import normalise
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
-from kgd.memories.tasks import parsed
 from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, from_path, path_of, scheme_of, uri_at
 from kgd.overlay.facts import readable
-from kgd.tools import addressing, file_paths, paging
+from kgd.tools import addressing, file_paths, paging, symbol_facts
 from kgd.tools.areas import ids
 from kgd.tools.nodes import (
     Brief,
@@ -38,45 +36,9 @@ from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import mark_superseded, marks
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.tools.symbol_facts import TaskFiles
 from kgd.workspace.answers import Version
-from kgd.workspace.served import Beside, Changed
 from kgd.workspace.workspace import Workspace
-
-SCHEME = "task"
-
-
-class TaskFiles(Beside):
-    """The tasks of one workspace by listed path, with all acknowledged writes. Thread-safe.
-
-    The first call reads each task once; later calls read only changed tasks.
-    """
-
-    def __init__(self, workspace: Workspace) -> None:
-        super().__init__(workspace)
-        self._tasks: dict[str, dict[Uri, None]] = {}
-        self._paths: dict[Uri, tuple[str, ...]] = {}
-        self._changed = Changed(workspace, SCHEME)
-
-    def listing(self, paths: Sequence[str]) -> dict[str, list[Uri]]:
-        """The tasks that list a path, for each of the paths with tasks; the path of a folder ends in a slash. O(1) for
-        each path."""
-        with self._lock:
-            self._refresh()
-            return {path: sorted(found) for path in paths if (found := self._tasks.get(path))}
-
-    def _refresh(self) -> None:
-        for uri in self._changed.unread():
-            for path in self._paths.pop(uri, ()):
-                del self._tasks[path][uri]
-                if not self._tasks[path]:
-                    del self._tasks[path]
-            if (node := self._workspace.readable(uri)) is None:
-                continue
-            listed = (normalise(one, None, workspace=self._workspace.id) for one in parsed(node).files)
-            self._paths[uri] = tuple(dict.fromkeys(filter(None, listed)))
-            for path in self._paths[uri]:
-                self._tasks.setdefault(path, {})[uri] = None
-
 
 NAMED = 3
 """Largest number of areas named per folder or file, beginning with the areas with the most files."""
@@ -467,14 +429,12 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
 
 
 def facts_of(workspace: Workspace, path: str, former: Iterable[str] = ()) -> list[Uri]:
-    """The nodes that cite a file or are related to it, under its path or a `former` one, and the tasks that list it,
-    without areas and nodes of the code tree. Costs two look-ups for each path, and one for the tasks."""
-    paths = (path, *former)
-    citing = chain.from_iterable(map(Freshness.of(workspace).citing, paths))
-    uris = filter(None, (uri_at("file", workspace.id, one) for one in paths))
-    related = [edge.target for uri in uris for edge in workspace.graph.into(uri)]
+    """The nodes about a file, under its path or a `former` one, and the tasks that list it, without areas. Costs two
+    look-ups for each path, and one for the tasks."""
+    uris = filter(None, (uri_at("file", workspace.id, one) for one in (path, *former)))
+    about = (one for uri in uris for one in symbol_facts.about_code(workspace, uri))
     tasks = TaskFiles.of(workspace).listing([path]).get(path, ())
-    return [one for one in dict.fromkeys([*citing, *related, *tasks]) if _is_fact(one)]
+    return [one for one in dict.fromkeys([*about, *tasks]) if _is_fact(one)]
 
 
 def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:

@@ -14,17 +14,16 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas.patterns import normalise
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
 from kgd.git.discovery import Place, find_place
 from kgd.graph.succession import Chains
-from kgd.memories.tasks import TERMINAL, parsed
+from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.access import Verb
 from kgd.model.node import Node
-from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, from_path, name_of, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of, uri_at
 from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.context.past import history_of, is_served
 from kgd.tools.file_paths import above
@@ -43,6 +42,7 @@ from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.tools.symbol_facts import TaskFiles
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
 
@@ -52,8 +52,6 @@ PLACES = 20
 SYMBOLS = 300
 READ_WITHIN = 2.0
 """Seconds to wait for the symbols of a new file; the text alone is useful too."""
-TASKS = 5
-"""Largest number of tasks to search for the file."""
 
 State = Literal["text", "binary", "large", "link", "absent", "unreadable", "ignored", "deleted", "withheld"]
 
@@ -186,7 +184,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         catch_up(workspace, path, READ_WITHIN)
     symbols = _symbols(workspace, path) if text is not None else []
     former = file_paths.former(session, workspace, [path]).get(path, [])
-    about = [_about(workspace, path, symbols, sees), *(_about_former(workspace, path, was, symbols) for was in former)]
+    about = [*(_about(workspace, path, was, symbols) for was in (path, *former)), _around(workspace, path)]
     _add_notes(answer, workspace, path, text, _with_successors(workspace, chain.from_iterable(about), sees), sees)
     if text is not None and shown.state == "text" and session.principal is None:
         answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
@@ -292,45 +290,28 @@ def _with_successors(
             yield last, f"supersedes {title_of(workspace, uri)}", cited
 
 
-def _about(
-    workspace: Workspace, path: str, symbols: Sequence[Node], sees: Sees | None
-) -> Iterator[tuple[Uri, str, list[str]]]:
-    """Yield the nodes about the file, each with the reason and the cited definitions; a node may be repeated.
-
-    First nodes that cite the file, then nodes related to it, to its definitions and to the folders above it except the
-    top, then open tasks that list it.
-    """
-    freshness = Freshness.of(workspace)
-    for uri in freshness.citing(path):
-        if cited := [one.symbol for one in freshness.citations(uri) if one.path == path]:
-            yield uri, "cites", [*filter(None, cited)]
-    for edge in workspace.graph.into(from_path("file", workspace.id, path)):
-        yield edge.target, edge.type, []
-    for symbol in symbols:
-        for edge in workspace.graph.into(symbol.uri):
-            yield edge.target, edge.type, [name_of(symbol.uri)]
-    for folder in filter(None, above(path)):
-        for edge in workspace.graph.into(from_path("dir", workspace.id, folder)):
-            yield edge.target, f"{edge.type} {folder}/", []
-    for hit in workspace.text().search(path, types=["task"], lanes=KNOWLEDGE, limit=TASKS, sees=sees):
-        task = parsed(node) if (node := workspace.readable(hit.uri)) else None
-        if task and task.status not in TERMINAL and path in (normalise(one, None) for one in task.files):
-            yield hit.uri, "lists the file under Context Files", []
-
-
-def _about_former(
-    workspace: Workspace, path: str, was: str, symbols: Sequence[Node]
-) -> Iterator[tuple[Uri, str, list[str]]]:
-    """Yield the nodes that cite a former path of the file or are related to it, like `_about`."""
-    freshness = Freshness.of(workspace)
+def _about(workspace: Workspace, path: str, was: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
+    """Yield the nodes that cite the file, then those related to it or its definitions, under its path or a former one,
+    `was`; each with the reason and the cited definitions. A node may be repeated."""
+    freshness, now = Freshness.of(workspace), "" if was == path else f" {was}, now {path}"
     for uri in freshness.citing(was):
-        cited = [one.symbol for one in freshness.citations(uri) if one.path == was and one.symbol]
-        yield uri, f"cites {was}, now {path}", cited
+        if cited := [one.symbol for one in freshness.citations(uri) if one.path == was]:
+            yield uri, f"cites{now}", [*filter(None, cited)]
     at: list[tuple[Uri | None, list[str]]] = [(uri_at("file", workspace.id, was), [])]
     at += [(file_paths.symbol_in(workspace, was, symbol.uri), [name_of(symbol.uri)]) for symbol in symbols]
     for target, named in at:
         for edge in workspace.graph.into(target) if target else ():
-            yield edge.target, f"{edge.type} {was}, now {path}", named
+            yield edge.target, f"{edge.type}{now}", named
+
+
+def _around(workspace: Workspace, path: str) -> Iterator[tuple[Uri, str, list[str]]]:
+    """Yield the nodes related to the folders above the file except the top, then open tasks that list it."""
+    for folder in filter(None, above(path)):
+        for edge in workspace.graph.into(from_path("dir", workspace.id, folder)):
+            yield edge.target, f"{edge.type} {folder}/", []
+    for uri in TaskFiles.of(workspace).listing([path]).get(path, ()):
+        if (node := workspace.readable(uri)) and status_of(node) not in TERMINAL:
+            yield uri, "lists the file under Context Files", []
 
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:

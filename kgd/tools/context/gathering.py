@@ -291,10 +291,10 @@ def by_paths(findings: Findings, places: Places) -> Covered:
     workspace = findings.workspace
     files = [path for path in places.files if _may_see_file(findings, path)]
     asked = [path for path in places.asked if _may_see_file(findings, path)]
-    matched = _areas(findings, [*dict.fromkeys([*asked, *files])])
     paths = list(dict.fromkeys([*asked, *files]))
+    matched = _areas(findings, paths)
     former = file_paths.former(findings.session, workspace, paths)
-    named = {path for path in paths if _naming(findings, path) | _naming_former(findings, path, former.get(path, ()))}
+    named = {path for path in paths for was in (path, *former.get(path, ())) if _naming(findings, was, path)}
     _above(findings, asked)
     _above_former(findings, former)
     areas = findings.of_kind(*AREAS)[:AREAS_FOLLOWED]
@@ -445,17 +445,17 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
     return set(paths) - set(matches.unmatched)
 
 
-def _naming(findings: Findings, path: str, now: str = "") -> bool:
+def _naming(findings: Findings, path: str, now: str) -> bool:
     """Add nodes related to the file, with the file's own node. Returns whether there are any.
 
-    If `path` is a former path of a file, `now` is its current one.
+    `path` is a former path of the file, or the current one, `now`.
     """
     if path.endswith("/") or not path:
         return False
     uri = uri_at("file", findings.workspace.id, path)
     if uri is None:
         return False
-    known, told = False, f"{path}, now {now}" if now else path
+    known, told = False, path if path == now else f"{path}, now {now}"
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
             known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", edge.weight) is not None
@@ -485,12 +485,6 @@ def _citing(findings: Findings, uri: Uri, path: str, told: str) -> str:
             named += [] if one.symbol in named else [one.symbol]
     ways = [f"{how} {', '.join(some[:SYMBOLS_NAMED])}" for how, some in names.items()]
     return f"{' and '.join(ways)} in {told}" if ways else f"cites {told}"
-
-
-def _naming_former(findings: Findings, path: str, former: Iterable[str]) -> bool:
-    """Add nodes that name former paths of a file. Returns whether there are any."""
-    known = [_naming(findings, was, path) for was in former]
-    return any(known)
 
 
 def _above_former(findings: Findings, former: Mapping[str, Iterable[str]]) -> None:

@@ -27,11 +27,11 @@ from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, paging
 from kgd.tools.graph.node_reads import PAGE_BYTES, whole
-from kgd.tools.graph.node_writes import MOST, DeleteResult, placing, remove, submitted
+from kgd.tools.graph.node_writes import MOST, DeleteResult, WriteParams, placing, remove, submitted
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import EdgeTypes, Many, Message, Params, RequestId, When, period
+from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.visibility import mentioned, walked
 from kgd.tools.write import changes
@@ -195,11 +195,8 @@ class NewEdge(changes.Relate):
     op: Literal["relate"] = "relate"
 
 
-class CreateParams(Params):
+class CreateParams(WriteParams):
     edges: Annotated[Many[NewEdge], Field(min_length=1, max_length=MOST)]
-    message: Message = ""
-    request_id: RequestId = ""
-    workspace: str | None = None
 
 
 class CreateResult(TypedDict):
@@ -239,13 +236,10 @@ class EndsParams(Params):
     type: str
 
 
-class DeleteParams(Params):
+class DeleteParams(WriteParams):
     edges: Annotated[Many[EndsParams], Field(max_length=MOST)] = Field(default_factory=list)
     ids: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
     uri: Annotated[str | None, Field(description="all edges of this node, in both directions")] = None
-    message: Message = ""
-    request_id: RequestId = ""
-    workspace: str | None = None
 
 
 def delete(session: Session, params: DeleteParams) -> DeleteResult:

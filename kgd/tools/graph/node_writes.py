@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -41,22 +41,20 @@ class NewNode(changes.Upsert):
     namespace: str = ""
 
 
-class CreateParams(Params):
-    nodes: Annotated[
-        Many[NewNode],
-        Field(min_length=1, max_length=MOST),
-        WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as an upsert, with `namespace`"}),
-    ]
+class WriteParams(Params):
+    """The parameters of every write: the subject of its commit, and the id of the request."""
+
     message: Message = ""
     request_id: RequestId = ""
     workspace: str | None = None
 
 
-class Reason(Protocol):
-    """The parameters of every write: the subject of its commit, and the id of the request."""
-
-    message: str
-    request_id: str
+class CreateParams(WriteParams):
+    nodes: Annotated[
+        Many[NewNode],
+        Field(min_length=1, max_length=MOST),
+        WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as an upsert, with `namespace`"}),
+    ]
 
 
 class CreateResult(TypedDict):
@@ -91,7 +89,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
 
 
 def submitted(
-    session: Session, workspace: Workspace, edits: tuple[Edit, ...], params: Reason, *, is_part: bool = False
+    session: Session, workspace: Workspace, edits: tuple[Edit, ...], params: WriteParams, *, is_part: bool = False
 ) -> Outcome:
     """Submit edits as `put` does. The request id of a call belongs to its only commit, so a part of many has none."""
     request_id = "" if is_part else params.request_id
@@ -102,7 +100,7 @@ def submitted(
 def remove(
     session: Session,
     workspace: Workspace,
-    params: Reason,
+    params: WriteParams,
     edits: Iterable[Edit],
     answer: DeleteResult,
     where: str,
@@ -210,7 +208,7 @@ class _Places:
         return not known.exists(uri) and known.resolve(uri) == uri and known.graph.twin(uri) is None
 
 
-class UpdateParams(changes.PlainParams):
+class UpdateParams(WriteParams, changes.PlainParams):
     uri: str
     detail: str | None = None
     tags: Annotated[Many[str] | None, Field(description="all tags after the change")] = None
@@ -220,9 +218,6 @@ class UpdateParams(changes.PlainParams):
     )
     unset: Many[str] = Field(default_factory=list)
     expect_version: int | None = Field(default=None, ge=0)
-    message: Message = ""
-    request_id: RequestId = ""
-    workspace: str | None = None
 
 
 class UpdateResult(TypedDict):
@@ -268,13 +263,10 @@ def _given(params: UpdateParams) -> dict[str, Any]:
     return {**given, "op": "upsert", "unset": [*params.unset, *(name for name in SETS if name in given)]}
 
 
-class DeleteParams(Params):
+class DeleteParams(WriteParams):
     uris: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
     source: SourceParam = None
     expect_version: int | None = Field(default=None, ge=0)
-    message: Message = ""
-    request_id: RequestId = ""
-    workspace: str | None = None
 
 
 class DeleteResult(TypedDict):

@@ -10,7 +10,6 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any, Final, Literal, NotRequired, Self, cast
 
 from pydantic import Field
@@ -394,11 +393,9 @@ def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri
                 areas.setdefault(path, []).append(atom.uri)
     found, chains = {}, Chains(workspace.graph)
     for uri, path in paths.items():
-        citing = Freshness.of(workspace).citing(path.rstrip("/"))
-        related = (edge.target for edge in workspace.graph.into(uri) if scheme_of(edge.target) not in CODE_TREE)
-        notes = dict.fromkeys([*citing, *islice(related, LOOKED)])
+        notes = symbol_facts.about_code(workspace, uri, LOOKED)
         if len(notes) > MOST_ABOUT_PATH:
-            notes = dict.fromkeys(chains.current_first(notes))
+            notes = chains.current_first(notes)
         found[uri] = list(dict.fromkeys([*notes, *areas.get(path, ())]))[:MOST_ABOUT_PATH]
     return found
 

@@ -102,7 +102,5 @@ def _facts_about(session: Session, workspace: Workspace, uri: Uri) -> list[Uri]:
     if scheme_of(uri) == "symbol":
         about = [fact.uri for fact in symbol_facts.facts_about(session, workspace, [uri])]
     else:
-        into = [edge.target for edge in workspace.graph.into(uri)]
-        about = [*Freshness.of(workspace).citing(path_of(uri)), *into]
-    found = dict.fromkeys(about)
-    return [uri for uri in found if scheme_of(uri) in REPLACEABLE][:MOST]
+        about = symbol_facts.about_code(workspace, uri)
+    return [uri for uri in dict.fromkeys(about) if scheme_of(uri) in REPLACEABLE][:MOST]
