@@ -55,7 +55,7 @@ IMPORTED = {
         "kgd.serve.__main__",
         "kgd.serve.hub",
         "kgd.serve.parts",
-        "kgd.tools.ingest.ingest",
+        "kgd.tools.ingest",
         "kgd.tools.workspaces.setup",
         "kgd.tools.workspaces.sync",
         "kgd.vectors.builtin",

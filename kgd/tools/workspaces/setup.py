@@ -30,14 +30,13 @@ from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing, worktrees
 from kgd.tools.hubs import join
-from kgd.tools.ingest.tree import tree_counts
 from kgd.tools.nodes import invalid
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
 from kgd.tools.workspaces.checks import REPORT_SECONDS
-from kgd.tools.workspaces.status import INVALID_SHOWN, FindingAnswer, WorkspaceParams, code_findings
+from kgd.tools.workspaces.status import INVALID_SHOWN, FindingAnswer, WorkspaceParams, code_findings, tree_counts
 from kgd.workspace.workspace import Workspace
 
 LONGEST_SCAN = 60.0

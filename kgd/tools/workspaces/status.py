@@ -6,21 +6,21 @@ docs/recovery.md lists the same remedies. A test compares both lists and finds s
 from __future__ import annotations
 
 import time
-from typing import Literal, NotRequired, cast
+from typing import Annotated, Literal, NotRequired, cast
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
+from kgd.daemon.jobs import Job, Jobs
 from kgd.errors import Advice, Do, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.token import Pages
 from kgd.tools import addressing, nodes, visibility, worktrees
-from kgd.tools.ingest import jobs
-from kgd.tools.ingest.jobs import JobAnswer
-from kgd.tools.ingest.tree import tree_counts
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of, printable
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
+from kgd.tools.paging import present
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces import home_problems
@@ -213,7 +213,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         if told := worktrees.note(workspace, session.own_cwd, "kgd serves"):
             answer["workspace"]["note"] = told
         answer["degraded"] += daemon.degraded(workspace)
-        answer["jobs"] = jobs.listed(daemon.jobs(workspace))
+        answer["jobs"] = jobs_listed(daemon.jobs(workspace))
     if session.principal is None:
         answer["degraded"][:0] = [f"{one.name}: {one.detail}" for one in home_problems.found(daemon, here)]
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
@@ -437,3 +437,97 @@ def remedy_of_stage(stage: Stage) -> str:
 def remedy(sentence: str) -> str:
     """The remedy for a state that `kgd status` describes in one sentence."""
     return next((found for start, found in REMEDIES.items() if sentence.startswith(start)), BY_ITSELF)
+
+
+def tree_counts(workspace: Workspace) -> dict[str, int]:
+    """Counts of the files that the code tree serves and skips; empty without a code tree."""
+    overlay = overlay_of(workspace)
+    report = overlay.report() if overlay is not None else None
+    if report is None:
+        return {}
+    counted = {
+        "files": report.files,
+        "directories": report.directories,
+        "bytes": report.bytes,
+        "text": report.text,
+        "binary": report.binary,
+        "large": report.large,
+        "unreadable": report.unreadable,
+        "symlinks": report.symlinks,
+        "ignored": report.ignored,
+    }
+    return counted | {f"skipped_{why.replace(' ', '_')}": count for why, count in sorted(report.skipped.items())}
+
+
+JOBS_LISTED = 10
+"""Largest number of jobs that `status` lists: unfinished jobs, then the latest finished ones."""
+TROUBLES_LISTED = 3
+TROUBLES_SHOWN = 50
+
+
+class JobAnswer(TypedDict):
+    """`state` is running, done or failed. A queued job is reported as running with nothing done."""
+
+    id: str
+    kind: str
+    source: str
+    state: str
+    done: int
+    total: NotRequired[int]
+    counts: dict[str, int]
+    nodes: list[str]
+    trouble: list[str]
+    more_trouble: NotRequired[int]
+    began: str
+    ended: NotRequired[str]
+    failure: NotRequired[str]
+
+
+class JobParams(Params):
+    id: str
+    wait: Annotated[float, Field(ge=0, le=60, description="seconds to wait for its end")] = 0
+    workspace: str | None = None
+
+
+def job(session: Session, params: JobParams) -> JobAnswer:
+    """The state of a job. With `wait`, returns when the job has ended, or after that many seconds."""
+    workspace = addressing.choose(session, params.workspace)
+    jobs = session.daemon.jobs(workspace)
+    return job_answer(jobs.wait(params.id, params.wait, lambda one: session.progress(one.done, one.total, one.source)))
+
+
+def jobs_listed(jobs: Jobs) -> list[JobAnswer]:
+    """Unfinished jobs, then the newest finished jobs, each with a few problems."""
+    found = jobs.all()
+    chosen = [one for one in found if not one.is_over] + [one for one in found if one.is_over]
+    return [job_answer(one, TROUBLES_LISTED, nodes=3) for one in chosen[:JOBS_LISTED]]
+
+
+def job_answer(job: Job, troubles: int = TROUBLES_SHOWN, *, nodes: int = 100) -> JobAnswer:
+    answer: JobAnswer = {
+        "id": job.id,
+        "kind": job.kind,
+        "source": job.source,
+        "state": job.state,
+        "done": job.done,
+        "counts": {name: count for name, count in sorted(job.counts.items()) if count},
+        "nodes": job.uris[:nodes],
+        "trouble": job.trouble[:troubles],
+        "began": moment(job.began),
+    }
+    answer |= present(
+        total=job.total,
+        more_trouble=job.more_trouble + len(job.trouble[troubles:]),
+        ended=moment(job.ended) if job.ended is not None else "",
+        failure=job.failure,
+    )
+    return answer
+
+
+JOB = Operation(
+    name="job",
+    title="Progress of a job",
+    description="The progress of an ingestion.",
+    hints=Hints(read_only=True, idempotent=True),
+    run=job,
+)

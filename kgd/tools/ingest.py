@@ -1,4 +1,6 @@
-"""The `ingest` tool: turns documents and conversations into nodes. A repeat changes only nodes whose source changed."""
+"""The `ingest` tool: turns documents and conversations into nodes, and scans the code tree. A repeat changes only nodes
+whose source changed.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,23 @@ from typing_extensions import TypedDict
 from kgd.daemon.ingestion import AUTO, Report, Request, TakingIn, located
 from kgd.daemon.jobs import Job
 from kgd.errors import Advice, Do, Forbidden, Invalid
+from kgd.freshness.freshness import Freshness
 from kgd.ingest.kinds import KINDS
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
-from kgd.model.uri import from_path, is_owned
+from kgd.model.uri import from_path, is_owned, path_of, scheme_of
+from kgd.overlay.overlay import store_changes
 from kgd.tools import addressing, visibility
 from kgd.tools.compression import compress
 from kgd.tools.compression.compress import SummaryTask
-from kgd.tools.ingest import tree
-from kgd.tools.ingest.jobs import shown
 from kgd.tools.nodes import overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, option
+from kgd.tools.paging import present
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggestions import extraction
 from kgd.tools.suggestions.extraction import Task
+from kgd.tools.workspaces.status import job_answer, tree_counts
 from kgd.workspace.workspace import Workspace
 
 TREE = "tree"
@@ -81,7 +85,7 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
     if params.kind == TREE or params.source is None:
         if params.uri is not None:
             raise Invalid("the code tree has fixed URIs", at="uri", next="Leave uri out.")
-        return _of_tree(tree.look(session, params.source, params.workspace, dry_run=params.dry_run))
+        return _of_tree(scan(session, params.source, params.workspace, dry_run=params.dry_run))
     if session.principal is not None:
         raise Forbidden("only the machine with the files can read them", at="source", next="Send their text.")
     if "://" in params.source:
@@ -234,32 +238,23 @@ def _is_stored(kind: str) -> bool:
 def _served(session: Session, workspace: Workspace, path: Path, inside: str, params: IngestParams) -> IngestResult:
     """Scan the code tree instead of storing one of its files or folders."""
     if path.is_dir():
-        answer = _of_tree(tree.look(session, str(path), workspace.id, dry_run=params.dry_run))
+        answer = _of_tree(scan(session, str(path), workspace.id, dry_run=params.dry_run))
     else:
         overlay = overlay_of(workspace)
         assert overlay is not None
-        found = overlay.rescan()
         answer = {
             "workspace": workspace.id,
             "kind": TREE,
             "source": str(path),
-            "counts": {"changed": len(found.changed)},
+            "counts": {"changed": len(overlay.rescan().changed)},
+            "nodes": [from_path("file", workspace.id, inside)],
         }
-        answer["nodes"] = [from_path("file", workspace.id, inside)]
     answer["next"] = "It is part of the code tree, which is served and searched from disk: nothing is stored."
     return answer
 
 
-def _of_tree(found: tree.TreeResult) -> IngestResult:
-    answer: IngestResult = {
-        "workspace": found["workspace"],
-        "kind": TREE,
-        "source": found["source"],
-        "counts": found["counts"],
-    }
-    if found.get("dry_run"):
-        answer["dry_run"] = True
-    return answer
+def _of_tree(found: TreeResult) -> IngestResult:
+    return {**found}  # type: ignore[typeddict-item]
 
 
 def _report(workspace: Workspace, request: Request, report: Report, *, dry_run: bool) -> IngestResult:
@@ -271,17 +266,13 @@ def _report(workspace: Workspace, request: Request, report: Report, *, dry_run: 
         "nodes": [str(uri) for uri in report.uris[:NODES_SHOWN]],
         "trouble": report.trouble,
     }
-    if report.more_trouble:
-        answer["more_trouble"] = report.more_trouble
-    if dry_run:
-        answer["dry_run"] = True
+    answer |= present(more_trouble=report.more_trouble, dry_run=dry_run)
     return answer
 
 
 def _job(workspace: Workspace, job: Job) -> IngestResult:
-    found: dict[str, Any] = dict(shown(job))
-    kept = ("kind", "source", "counts", "nodes", "trouble", "more_trouble", "state", "done", "total", "failure")
-    answer: Any = {"workspace": workspace.id, "job": job.id, **{key: found[key] for key in kept if key in found}}
+    found = {key: value for key, value in job_answer(job).items() if key not in ("id", "began", "ended")}
+    answer: Any = {"workspace": workspace.id, "job": job.id, **found}
     if not job.is_over:
         answer["next"] = Advice(
             "It continues in the background: ",
@@ -326,6 +317,111 @@ INGEST = Operation(
                 ("kgd ingest chats --kind conversation", "a folder of conversations"),
             ),
             own="local.ingest",
+        ),
+    ),
+)
+
+
+class BootstrapParams(Params):
+    source: str | None = None
+    store: bool = False
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class TreeResult(TypedDict):
+    workspace: str
+    kind: str
+    source: str
+    counts: dict[str, int]
+    stored: NotRequired[int]
+    commits: NotRequired[list[str]]
+    dry_run: NotRequired[bool]
+
+
+def scan(session: Session, source: str | None, named: str | None = None, *, dry_run: bool = False) -> TreeResult:
+    """Scan the code tree. Nothing is stored, because facts about files are read from the tree itself.
+
+    Raises:
+        Forbidden: The caller is on another machine.
+        Invalid: There is no code tree, or `source` is not one of its directories.
+    """
+    if session.principal is not None:
+        raise Forbidden(
+            "only the machine with the code tree can scan it",
+            next=Advice("Record your knowledge with ", Do("put"), "."),
+        )
+    workspace = addressing.choose(session, named, [source] if source else [])
+    overlay, root = overlay_of(workspace), workspace.layout.code_tree
+    if overlay is None or root is None:
+        raise Invalid("this workspace has no code tree", at="source", next="Run `kgd up` in a code repository.")
+    below = _inside(session, workspace, root, source)
+    found = overlay.scan(lambda done, total: session.progress(done, total, "reading"))
+    moved = (*found.added, *found.changed, *found.removed)
+    Freshness.of(workspace).files_changed(path_of(uri) for uri in moved if scheme_of(uri) == "file")
+    changed = {"added": len(found.added), "changed": len(found.changed), "removed": len(found.removed)}
+    answer: TreeResult = {
+        "workspace": workspace.id,
+        "kind": TREE,
+        "source": str(root / below),
+        "counts": tree_counts(workspace) | changed,
+    }
+    answer |= present(dry_run=dry_run)
+    return answer
+
+
+def _inside(session: Session, workspace: Workspace, root: Path, source: str | None) -> str:
+    """The directory that `source` names, as a path relative to the root of the code tree; "" for the root."""
+    if source is None:
+        return ""
+    uri = addressing.resolve(
+        session,
+        workspace,
+        source if "://" in source else f"./{source.lstrip('/')}" if not Path(source).is_absolute() else source,
+        at="source",
+    )
+    if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
+        raise Invalid(
+            "this is not a directory of the code tree",
+            at="source",
+            next="Name a directory of the code tree, or none for all of it; each file is served as a node already.",
+        )
+    return path_of(uri)
+
+
+def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
+    answer = scan(session, params.source, params.workspace, dry_run=params.dry_run)
+    if not params.store or params.dry_run:
+        return answer
+    workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [], writing=True)
+    overlay = overlay_of(workspace)
+    assert overlay is not None
+    stored, commits, author = 0, [], session.author(workspace)
+    total = sum(1 for _ in overlay.uris())
+    for edits in store_changes(overlay):
+        changes = ChangeSet(edits, author, "bootstrap: store the code tree", operation="bootstrap")
+        outcome = session.submit(workspace, changes)
+        stored += len(edits)
+        if outcome.commit:
+            commits.append(outcome.commit)
+        session.progress(stored, total, "storing")
+    return {**answer, "stored": stored, "commits": commits}
+
+
+BOOTSTRAP = Operation(
+    name="bootstrap",
+    title="Walk the code tree",
+    description="Counts the files of the code tree; with `store`, also writes them as nodes.",
+    hints=Hints(idempotent=True),
+    run=bootstrap,
+    commits={"bootstrap": "wrote"},
+    commands=(
+        Command(
+            "Care",
+            "read the code tree now; nothing is stored",
+            (option("--store", "store the nodes, for a tree that your colleagues do not have"),),
+            place=10,
+            print="printing_running.ingested",
         ),
     ),
 )
