@@ -35,10 +35,10 @@ DAEMON = [sys.executable, "-P", "-m", "kgd.serve"]
 """The beginning of the command by which a forked `kgd` starts its daemon."""
 IMPORTED = {
     CLI: (
-        "kgd.cli.guidance",
+        "kgd.cli.output",
         "kgd.cli.layout",
         "kgd.cli.main",
-        "kgd.cli.pager",
+        "kgd.cli.output",
         "kgd.cli.printing",
         "kgd.cli.printing_history",
         "kgd.cli.printing_running",

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.cli.commands import EXIT_CODES
-from kgd.cli.guidance import missing
-from kgd.cli.output import show
+from kgd.cli.output import missing, show
 from kgd.client.connection import Connection
 from kgd.codec import documents
 from kgd.config import Home, editor

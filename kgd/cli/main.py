@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from kgd import __version__
-from kgd.cli import parameters
+from kgd.cli import parameters, terminal
 from kgd.cli.commands import (
     DRY_RUN,
     EXIT_CODES,
@@ -30,11 +30,12 @@ from kgd.cli.commands import (
     function,
     verb,
 )
-from kgd.cli.output import about, show
+from kgd.cli.output import about, closest, missing, show, spoken
 from kgd.cli.progress import shown
+from kgd.cli.terminal import clean, complain
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.errors import UNUSABLE, Invalid, KgdError
+from kgd.errors import UNUSABLE, Invalid, KgdError, NotFound
 from kgd.git import is_revision
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
@@ -68,9 +69,6 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except KgdError as error:
-        from kgd.cli.output import spoken
-        from kgd.cli.terminal import complain
-
         message, at, then = spoken(error, verb(options["verb"]), options)
         about(f"{at} {message} {then}", options)
         if isinstance(error, Invalid) and not then:
@@ -87,8 +85,6 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        from kgd.cli.terminal import complain
-
         if error.filename is None:
             _discard_output()
             complain(f"the output cannot be written: {error.strerror}", "")
@@ -118,22 +114,15 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
                 answer = connection.call(called, args, progress)
         finally:
             if connection.older_hub:
-                from kgd.cli.terminal import complain
-
                 newer = f"kgd {__version__}" if connection.older_hub != __version__ else "another build of it"
                 found = f"the hub of this home runs kgd {connection.older_hub}, and {newer} is installed"
                 complain(found, "Restart the hub: `kgd down`, then `kgd serve --listen` or its service.")
         absent = _absent(answer)
         if absent and chosen.takes and is_revision(options["uri"]):
-            from kgd.cli.commits import shown_commit
-
             return shown_commit(connection, chosen, options)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):
-        from kgd.cli.guidance import missing
-        from kgd.cli.terminal import clean
-
         about(absent[0]["uri"], options)
         missing(clean({"missing": absent}), or_commit=bool(chosen.takes))
     if absent:
@@ -206,7 +195,6 @@ class _Parser(argparse.ArgumentParser):
         if action.dest != "verb" or value in (action.choices or ()):
             super()._check_value(action, value)
             return
-        from kgd.cli.guidance import closest
 
         close = closest(str(value), [one.name for one in VERBS if one.group])
         advice = f"Did you mean `kgd {close}`?" if close else f"`{self.prog} --help` lists the commands."
@@ -254,8 +242,6 @@ def _long(flags: str) -> str:
 
 
 def _refuse(message: str, then: str) -> NoReturn:
-    from kgd.cli.terminal import complain
-
     complain(message, then)
     sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
 
@@ -351,9 +337,7 @@ def _in_usage(argument: Argument) -> str:
 def _sentence(text: str) -> str:
     from textwrap import fill
 
-    from kgd.cli.terminal import width
-
-    return fill(f"{text[0].upper()}{text[1:]}.", width() - 2)
+    return fill(f"{text[0].upper()}{text[1:]}.", terminal.width() - 2)
 
 
 def _add(parser: argparse._ActionsContainer, argument: Argument, *, hidden_default: bool) -> None:
@@ -378,8 +362,6 @@ _JOBS = {
 
 def _first_commands() -> str:
     """Return the first commands to try, which `kgd` prints without arguments."""
-    from kgd.cli import terminal
-
     column = max(len(line) for line, _ in START) + 4
     lines = [terminal.fitted(f"  {line:<{column - 2}}{purpose}", column) for line, purpose in START]
     return "\n".join(
@@ -400,8 +382,6 @@ examples:
 
 
 def _overview() -> str:
-    from kgd.cli import terminal
-
     lines = ["Shared memory for coding agents, kept in git.", ""]
     column = max(len(one.name) for one in VERBS if one.group) + 4
     for group in GROUPS:
@@ -411,3 +391,19 @@ def _overview() -> str:
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def shown_commit(connection: Connection, chosen: Verb, options: dict[str, Any]) -> int:
+    """Print a commit with its changes, and return the exit code.
+
+    Raises:
+        NotFound: There is no such commit.
+    """
+    owner = {"workspace": options["workspace"]} if options.get("workspace") else {}
+    try:
+        answer = connection.call(chosen.also, {chosen.takes: options["uri"], "diff": True, **owner})
+    except NotFound:
+        refusal = "there is no such node, and no such commit"
+        raise NotFound(refusal, at=options["uri"], next="Find it with `kgd search` or `kgd log`.") from None
+    show("printing_history.history", answer, options)
+    return 0

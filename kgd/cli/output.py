@@ -1,17 +1,26 @@
-"""Output of an answer (JSON for programs, text for a person), and errors in the words of the command line.
+"""Output of an answer (JSON for programs, text for a person, long text in a pager), and errors in the words of the
+command line, with commands that were probably meant.
 
 Next steps and places use the names that a user types: ``--weight`` instead of ``changes[0].weight``.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import shutil
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from kgd.cli import terminal
 from kgd.cli.commands import VERBS, Argument, Verb, function, verb
+from kgd.cli.terminal import complain
+from kgd.config import pager
 from kgd.errors import Advice, Do, KgdError
+from kgd.git import is_revision
 
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
 _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
@@ -29,13 +38,13 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import pager, printing
+        from kgd.cli import printing
 
         answer = advised(answer, _flags(verb(options["verb"])) if "verb" in options else _GLOBAL)
         if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
             answer = terminal.clean(answer)
         terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
-        with pager.paged(not options.get("no_pager")):
+        with paged(not options.get("no_pager")):
             function(printer)(answer)
             if answer.get("cursor"):
                 printing.more(answer, options)
@@ -153,3 +162,154 @@ def _name(argument: Argument) -> str:
     if argument.is_positional:
         return str(argument.options.get("metavar") or argument.flags[0].upper())
     return argument.flags[-1]
+
+
+NOT_RUNNABLE = (126, 127)
+"""Exit codes of a shell that could not run the command."""
+_UNKNOWN_SIZE = (80, 0)
+"""The size if the terminal does not report one."""
+
+
+class _Page(io.StringIO):
+    """The collected output, which is formatted as for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def paged(is_on: bool) -> Iterator[None]:
+    """Show the output of the block in the pager if it has more lines than the terminal.
+
+    This has no effect in a pipe, or on a terminal that does not report its height.
+    """
+    command, environment = pager()
+    if not is_on or not command or not sys.stdout.isatty():
+        yield
+        return
+    page = _Page()
+    try:
+        with redirect_stdout(page):
+            yield
+    finally:
+        text, rows = page.getvalue(), shutil.get_terminal_size(_UNKNOWN_SIZE).lines
+        if not rows or text.count("\n") < rows or not _show(command, environment, text):
+            sys.stdout.write(text)
+
+
+def _show(command: str, environment: dict[str, str], text: str) -> bool:
+    """Whether the pager ran. Ctrl-C belongs to the pager meanwhile."""
+    import subprocess
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run(command, shell=True, input=text.encode(errors="replace"), env=environment, check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return done.returncode not in NOT_RUNNABLE
+
+
+MEANT = {
+    "add": "put",
+    "area": "areas",
+    "cat": "get",
+    "check": "fsck",
+    "commit": "put",
+    "create": "put",
+    "delete": "rm",
+    "fetch": "sync",
+    "find": "search",
+    "graph": "traverse",
+    "grep": "search",
+    "health": "status",
+    "hubs": "whoami",
+    "list": "search",
+    "ls": "search",
+    "merge": "resolve",
+    "new": "put",
+    "note": "remember",
+    "open": "ui",
+    "pull": "sync",
+    "push": "sync",
+    "query": "search",
+    "rebuild": "reindex",
+    "remove": "rm",
+    "rename": "mv",
+    "restart": "down",
+    "start": "up",
+    "stop": "down",
+    "tasks": "task",
+    "tokens": "token",
+    "verify": "stale --verify",
+    "version": "--version",
+    "view": "get",
+    "web": "ui",
+    "write": "put",
+}
+
+
+NO_NODE = "there is no such node"
+
+
+def closest(word: str, names: list[str]) -> str:
+    """The command that a word probably stands for; empty if none is close."""
+    from difflib import get_close_matches
+
+    return MEANT.get(word) or next(iter(get_close_matches(word, names, 1)), "")
+
+
+def missing(answer: dict[str, Any], *, or_commit: bool = False) -> None:
+    """Print missing nodes, with the reason, to standard error. With `or_commit`, the command also shows commits."""
+    for one in answer["missing"]:
+        if invalid := one.get("invalid_file"):
+            said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
+        elif why := _UNKNOWN.get(one.get("reason", "")):
+            seen = f"; last seen {one['last_seen']}" if one.get("last_seen") else ""
+            detail = f": {one['detail']}" if one.get("detail") else ""
+            said = why[0].format(workspace=one.get("workspace", ""))
+            said, then = f"{said}{detail}{seen} ({one['uri']})", why[1].format(uri=one["uri"])
+        else:
+            close = ", ".join(one["similar"])
+            nothing = _nothing_at(one["uri"])
+            if or_commit and nothing == NO_NODE and _is_word(one["uri"]):
+                nothing = "there is no such node or commit"
+            said, then = f"{nothing} ({one['uri']})", f"Did you mean {close}?" if close else _found_with(one["uri"])
+        complain(said, then)
+
+
+def _found_with(uri: str) -> str:
+    """The next step for a missing node. Its name may be meant as a commit."""
+    name = uri.rpartition("/")[2]
+    if uri.startswith("concept://") and is_revision(name):
+        return f"`kgd show {name}` shows a commit; `kgd search` finds a node."
+    return "Find it with `kgd search`."
+
+
+def _nothing_at(uri: str) -> str:
+    """The words for a missing node; they name a file if the address has the form of its path."""
+    path = uri.partition("://")[2].partition("/")[2]
+    is_file = uri.startswith("concept://") and "/" in path and "." in path.rpartition("/")[2]
+    return f"there is no file {path} in the code tree, and no such node" if is_file else NO_NODE
+
+
+def _is_word(uri: str) -> bool:
+    """Whether the address may stand for one word, such as a branch, a tag or a commit."""
+    return uri.startswith("concept://") and uri.count("/") == 3
+
+
+_UNKNOWN = {
+    "not_then": (
+        "this node exists now, but did not exist at that commit",
+        "`kgd history {uri}` shows its first commit.",
+    ),
+    "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
+    "forbidden": (
+        "the hub of workspace '{workspace}' does not allow you to read this",
+        "`kgd whoami` shows your identity there; `kgd join` replaces the token.",
+    ),
+    "unknown_workspace": (
+        "the hub does not serve workspace '{workspace}' to your token",
+        "`kgd whoami` lists its workspaces.",
+    ),
+}
+"""The reason for a missing node, if one is known, and the next step."""

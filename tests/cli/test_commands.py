@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from kgd.cli.commands import EXIT_CODES, VERBS
-from kgd.cli.guidance import MEANT
 from kgd.cli.main import read
-from kgd.cli.output import show
+from kgd.cli.output import MEANT, show
 from kgd.cli.terminal import STYLES
 from kgd.client import start
 from tests.cli.conftest import Kgd
