@@ -322,15 +322,15 @@ class Pump:
 
     def _refuse_long_lines(self) -> None:
         """Refuse an oversized line whose end has not arrived; the remainder is read and dropped."""
-        from kgd.client.oversized import ENDS
+        from kgd.client.connection import OVERSIZED_ENDS
 
-        head, tail = bytes(self._from_host[:ENDS]), bytes(self._from_host[-ENDS:])
+        head, tail = bytes(self._from_host[:OVERSIZED_ENDS]), bytes(self._from_host[-OVERSIZED_ENDS:])
         self._from_host.clear()
         while (chunk := os.read(STDIN, CHUNK)) and b"\n" not in chunk:
-            tail = (tail + chunk)[-ENDS:]
+            tail = (tail + chunk)[-OVERSIZED_ENDS:]
         end, _, rest = chunk.partition(b"\n")
         self._from_host += rest
-        self._refuse(head, (tail + end)[-ENDS:])
+        self._refuse(head, (tail + end)[-OVERSIZED_ENDS:])
 
     def _without_long_lines(self, lines: bytes) -> bytes:
         kept = []
@@ -342,9 +342,11 @@ class Pump:
         return b"".join(kept)
 
     def _refuse(self, head: bytes, tail: bytes) -> None:
-        from kgd.client.oversized import CODE, ENDS, REASON, request_id
+        from kgd.client.connection import OVERSIZED_CODE, OVERSIZED_ENDS, OVERSIZED_REASON, request_id
 
-        self._to_host += _error(request_id(head[:ENDS], tail[-ENDS:]), REASON, CODE)
+        self._to_host += _error(
+            request_id(head[:OVERSIZED_ENDS], tail[-OVERSIZED_ENDS:]), OVERSIZED_REASON, OVERSIZED_CODE
+        )
 
 
 def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:

@@ -48,7 +48,7 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 
 from kgd import tracing
-from kgd.client import oversized
+from kgd.client.connection import OVERSIZED_CODE, OVERSIZED_REASON, request_id
 from kgd.client.first_answers import METHODS
 from kgd.daemon.calls import LineReader, LineWriter, Oversized
 from kgd.daemon.daemon import Daemon
@@ -424,7 +424,7 @@ async def _line(reader: LineReader, writer: LineWriter) -> bytes:
             line = await reader.readline()
         except Oversized as error:
             log.warning("an MCP message was too long")
-            writer.write(_error(oversized.request_id(error.head, error.tail), oversized.CODE, oversized.REASON))
+            writer.write(_error(request_id(error.head, error.tail), OVERSIZED_CODE, OVERSIZED_REASON))
             await writer.drain()
             continue
         except ConnectionError as error:

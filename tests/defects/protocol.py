@@ -64,7 +64,7 @@ BUGS = {
     "33-oversized-null-id": Bug(
         "a request over 8 MiB is refused with `id: null`, so its sender keeps waiting",
         "kgd/client/pump.py",
-        "request_id(head[:ENDS], tail[-ENDS:])",
+        "request_id(head[:OVERSIZED_ENDS], tail[-OVERSIZED_ENDS:])",
         "None",
         (
             "tests/client/test_pump.py::test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one_passes",
@@ -74,7 +74,7 @@ BUGS = {
     "33-oversized-on-socket": Bug(
         "the daemon refuses a request over 8 MiB with `id: null`",
         "kgd/mcp/server.py",
-        "oversized.request_id(error.head, error.tail)",
+        "request_id(error.head, error.tail)",
         "None",
         (
             "tests/surfaces/test_stream.py::"
@@ -83,7 +83,7 @@ BUGS = {
     ),
     "33-oversized-nested-id": Bug(
         "an id inside the params of a long message counts as its own",
-        "kgd/client/oversized.py",
+        "kgd/client/connection.py",
         r'rb")\}\s*$"',
         r'rb")\}+\s*$"',
         (
