@@ -5,7 +5,7 @@ from tests.planting import Bug
 BUGS = {
     "29-clash": Bug(
         "`kgd doctor` does not see the unrelated package",
-        "kgd/tools/workspaces/home_problems.py",
+        "kgd/tools/workspaces/status.py",
         '        other = metadata.version("kgd")\n',
         "        raise metadata.PackageNotFoundError\n",
         ("tests/release/test_package.py::test_doctor_reports_a_package_that_owns_the_same_import_name",),

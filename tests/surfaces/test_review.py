@@ -15,9 +15,7 @@ from kgd.git.layout import locate
 from kgd.git.refs import move_ref
 from kgd.model.change import Author
 from kgd.model.uri import Uri
-from kgd.tools.history.approvals import Approvals
-from kgd.tools.history.last_review import REVIEWED, SHARED_NOTE, last_review, note_review, reviewer
-from kgd.tools.history.recent import unreviewed
+from kgd.tools.history.recent import REVIEWED, SHARED_NOTE, Approvals, last_review, note_review, reviewer, unreviewed
 from kgd.tools.parameters import moment_of
 from kgd.ui.sessions import Visitor
 from kgd.ui.visit import Visit

@@ -26,8 +26,7 @@ from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Params, When, future, period
 from kgd.tools.session import Session
-from kgd.tools.write.put import SETTLING, PutResult, answer_of
-from kgd.tools.write.reverted import nothing_left
+from kgd.tools.write.put import SETTLING, PutResult, answer_of, nothing_left
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION

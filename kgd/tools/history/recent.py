@@ -1,20 +1,70 @@
-"""The newest commits of a workspace: cached for reviews and authors, with the reverts among them."""
+"""The newest commits of a workspace, cached, with the reverts among them; and the last review of each person.
+
+A ref of this repository has the commit up to which a person has reviewed. A file in the folder of derived data has the
+changes that the person approved since; without it, no change counts as approved.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import threading
+import unicodedata
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from kgd.git import program
+from kgd.git import files, program
 from kgd.git.history import git_date
+from kgd.git.refs import move_ref, read_log
 from kgd.model.uri import Uri
 from kgd.tools.authors import IMPORTING, MOST_COMMITS, is_own
-from kgd.tools.history.last_review import last_review
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
+from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
+
+REVIEWED = "refs/kgd/reviewed/"
+"""Ref prefix of the last reviewed commit of each person."""
+SHARED_NOTE = "kgd: reviewed"
+"""The reflog note of a version that gave several people one ref."""
+_WORDS = re.compile(r"[A-Za-z0-9_]+(?: [A-Za-z0-9_]+)*").fullmatch
+
+
+def reviewer(person: str) -> str:
+    """A person's name in refs and files, different for different people. A hash follows a name with characters
+    other than letters, digits and single spaces.
+
+    >>> reviewer("Ann Person"), reviewer("Ann.Person")
+    ('Ann-Person', 'Ann-Person-x0b68adcc')
+    """
+    name, even = holder_name(person), unicodedata.normalize("NFC", person)
+    hash = f"-x{hashlib.sha256(even.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return name if _WORDS(person) or name.endswith(hash) else name + hash
+
+
+def last_review(workspace: Workspace, person: str) -> bytes | None:
+    """The commit up to which a person has reviewed; None before the first review."""
+    reviewed = workspace.store.ref(REVIEWED + reviewer(person))
+    if reviewed is not None or holder_name(person) == reviewer(person):
+        return reviewed
+    shared = REVIEWED + holder_name(person)
+    log = read_log(workspace.layout.git_dir, shared)
+    return workspace.store.ref(shared) if log and log[-1].note == SHARED_NOTE else None
+
+
+def note_review(workspace: Workspace, person: str, tip: bytes) -> None:
+    """Record that a person has reviewed everything up to a commit, durably."""
+    name = REVIEWED + reviewer(person)
+    before = workspace.store.ref(name)
+    if before != tip:
+        note = f"{SHARED_NOTE} by {reviewer(person)}"
+        move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, name, before, tip, note=note)
+
 
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
@@ -138,3 +188,53 @@ def _counted(workspace: Workspace, tip: str, whose: tuple[bytes | None, str], la
 def _are_own_changes(entries: Iterable[Entry]) -> list[bool]:
     """Whether each commit is a change of its author. One loop without calls, since it passes many commits."""
     return [len(one.parents) == 1 and one.operation not in IMPORTING for one in entries]
+
+
+MOST = 10_000
+"""Largest number of nodes in a file; the oldest approvals are dropped first."""
+
+
+class _Lock:
+    """Lock of the approval files of a workspace."""
+
+    def __init__(self, _: Workspace) -> None:
+        self.held = threading.Lock()
+
+
+class Approvals:
+    """The approved commits of each node, by one person. Costs one read of a small file. Thread-safe."""
+
+    def __init__(self, workspace: Workspace, person: str) -> None:
+        self._path: Path = workspace.layout.derived_dir / f"approved-{reviewer(person)}.json"
+        self._lock = workspace.beside(_Lock, _Lock).held
+        self._nodes = self._read()
+
+    def covers(self, uri: Uri, commits: Iterable[str]) -> bool:
+        """Whether all of these commits of a node are approved."""
+        return set(commits) <= set(self._nodes.get(uri, ()))
+
+    def add(self, nodes: Mapping[str, Sequence[Uri]]) -> None:
+        """Approve the changes to these nodes, durably.
+
+        Args:
+            nodes: For each commit, the nodes whose change in it is approved.
+        """
+        with self._lock:
+            self._nodes = self._read()  # another call may have added to it
+            for commit, uris in nodes.items():
+                for uri in uris:
+                    self._nodes[uri] = list(dict.fromkeys([*self._nodes.pop(uri, ()), commit]))
+            newest = dict(islice(self._nodes.items(), max(0, len(self._nodes) - MOST), None))
+            files.replace(self._path, json.dumps(newest).encode())
+
+    def clear(self) -> None:
+        """Drop all approvals, because a later review covers them."""
+        with self._lock:
+            self._path.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, list[str]]:
+        return files.read_state(self._path, _parse) or {}
+
+
+def _parse(found: Any) -> dict[str, list[str]]:
+    return {uri: [str(commit) for commit in commits] for uri, commits in found.items()}

@@ -25,10 +25,8 @@ from kgd.tools import addressing, paging, visibility
 from kgd.tools.authors import MOST_COMMITS, by_agent, correction, is_commit_by, is_own
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
-from kgd.tools.history.last_review import last_review, note_review
-from kgd.tools.history.recent import Reverts, recent_commits
+from kgd.tools.history.recent import Approvals, Reverts, last_review, note_review, recent_commits
 from kgd.tools.nodes import is_agent, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip

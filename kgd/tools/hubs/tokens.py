@@ -1,4 +1,5 @@
-"""Token administration on a hub: mint, list, narrow, rotate and revoke tokens, and read the audit log.
+"""Administration of a hub: mint, list, narrow, rotate and revoke tokens, read the audit log and the metrics, and move
+the state of a single hub into PostgreSQL, before several hubs share it.
 
 For this machine's own command line only. The text of a token appears in one answer and nowhere else.
 """
@@ -8,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.daemon import metrics
 from kgd.daemon.tokens import Minted, Tokens
-from kgd.errors import Invalid, KgdError
+from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.model.access import Principal, Scope, Verb, check_reach
 from kgd.model.token import AuditEntry, ChainCheck, Quota, TokenRecord
 from kgd.tools import addressing
@@ -406,4 +409,61 @@ TOKEN_VERIFY = Operation(
     description="Checks that no line of the audit log was changed, removed or moved.",
     hints=Hints(read_only=True, idempotent=True),
     run=verify,
+)
+
+
+class MigrateParams(Params):
+    state: Annotated[str, Field(description="postgres://…")]
+    workspace: str | None = None
+
+
+class MigrateResult(TypedDict):
+    """Counts of this call; an earlier call may have moved more."""
+
+    database: str
+    tokens: int
+    answers: int
+    lines: int
+
+
+def migrate(session: Session, params: MigrateParams) -> MigrateResult:
+    """Move tokens, quotas, answers and the audit log of this home's hub, which must not be running."""
+    daemon = session.daemon
+    if daemon.listening or daemon.shared:
+        raise Unavailable("a hub serves this home", at=daemon.listening, next="Stop it, and repeat the command.")
+    from kgd.daemon.shared_state import move  # psycopg is optional
+
+    with daemon.tokens.set_aside():
+        moved, name = move(Path(daemon.home.state) / "hub.db", params.state, daemon.tokens.now)
+    return {"database": name, "tokens": moved.tokens, "answers": moved.answers, "lines": moved.lines}
+
+
+HUB_MIGRATE = Operation(
+    name="hub_migrate",
+    title="Move a hub's state",
+    description="Moves this hub's tokens and audit log into PostgreSQL.",
+    hints=Hints(destructive=True, idempotent=True),
+    run=migrate,
+)
+
+
+class MetricsParams(Params):
+    workspace: str | None = None
+
+
+class MetricsResult(TypedDict):
+    text: str
+
+
+def hub_metrics(session: Session, params: MetricsParams) -> MetricsResult:
+    """All metrics of the daemon."""
+    return {"text": metrics.text(session.daemon, {params.workspace} if params.workspace else None)}
+
+
+HUB_METRICS = Operation(
+    name="hub_metrics",
+    title="Metrics",
+    description="Metrics of this daemon in the Prometheus format.",
+    hints=Hints(read_only=True, idempotent=True),
+    run=hub_metrics,
 )

@@ -17,7 +17,7 @@ from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
-from kgd.tools.workspaces import home_problems, status
+from kgd.tools.workspaces import status
 from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.answers import Finding, Stage
 from kgd.workspace.check import check
@@ -150,7 +150,7 @@ def _around(session: Session) -> Iterator[Check]:
 
     Asks every hub, which takes some seconds for a hub that hangs.
     """
-    for one in home_problems.found(session.daemon):
+    for one in status.home_problems(session.daemon):
         yield {"name": one.name, "state": "error", "detail": one.detail, "next": one.next}
     elsewhere = session.daemon.elsewhere
     for url, ids in elsewhere.hubs():

@@ -1,4 +1,4 @@
-"""The `status` tool: health of the daemon and of a workspace, and a remedy for every failed state.
+"""The `status` tool: health of the daemon, its home and a workspace, running jobs, and a remedy for every failed state.
 
 docs/recovery.md lists the same remedies. A test compares both lists and finds states without a remedy.
 """
@@ -6,15 +6,19 @@ docs/recovery.md lists the same remedies. A test compares both lists and finds s
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal, NotRequired, cast
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Annotated, Literal, NamedTuple, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
+from kgd.daemon.daemon import Daemon
 from kgd.daemon.jobs import Job, Jobs
-from kgd.errors import Advice, Do, NotFound, Unavailable
+from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
+from kgd.git.discovery import check_configuration
 from kgd.model.access import Verb
 from kgd.model.token import Pages
 from kgd.tools import addressing, nodes, visibility, worktrees
@@ -23,7 +27,6 @@ from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.paging import present
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.workspaces import home_problems
 from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
@@ -215,7 +218,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         answer["degraded"] += daemon.degraded(workspace)
         answer["jobs"] = jobs_listed(daemon.jobs(workspace))
     if session.principal is None:
-        answer["degraded"][:0] = [f"{one.name}: {one.detail}" for one in home_problems.found(daemon, here)]
+        answer["degraded"][:0] = [f"{one.name}: {one.detail}" for one in home_problems(daemon, here)]
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     states |= {"blocked"} if "unavailable" in answer else set()
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
@@ -531,3 +534,34 @@ JOB = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=job,
 )
+
+
+class HomeProblem(NamedTuple):
+    """`name` is the part with the problem, `next` the remedy."""
+
+    name: str
+    detail: str
+    next: str
+
+
+def home_problems(daemon: Daemon, only: str = "") -> Iterator[HomeProblem]:
+    """An unrelated package with the same import name, and registered paths without a workspace that kgd can read: all
+    of them, or the path of the workspace `only`."""
+    try:
+        other = metadata.version("kgd")
+    except metadata.PackageNotFoundError:
+        pass
+    else:
+        yield HomeProblem(
+            "program",
+            f"another package, kgd {other}, is installed over kgd-daemon",
+            "Run `pip uninstall kgd`, then install kgd-daemon again: both use the import name kgd.",
+        )
+    for id, entry in sorted(daemon.registry.current().entries.items()):
+        try:
+            if entry.path and only in ("", id):
+                layout = daemon.places.layout(entry)
+                check_configuration(layout.git_dir, layout.work_tree)
+        except (KgdError, OSError) as error:
+            told = error if isinstance(error, KgdError) else Unavailable(str(error.strerror), at=entry.path)
+            yield HomeProblem(id, f"{told.message}: {told.at}", told.next)

@@ -15,10 +15,10 @@ from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
-from kgd.tools.cited_lines import target
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.write.code_moves import MovedCode, code_move
+from kgd.tools.write.subjects import target
 from kgd.workspace.writing.edits import NoSuchNode
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -20,7 +20,6 @@ from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape, ranks_
 from kgd.model.uri import OWNED, Uri, build, scheme_of_type
 from kgd.tools import addressing, visibility
 from kgd.tools.areas import ids
-from kgd.tools.cited_lines import without_lines
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.operation import (
@@ -45,10 +44,14 @@ from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
 from kgd.tools.write.code_moves import MovedCode
-from kgd.tools.write.existing import cited_code, subject_of, superseded
-from kgd.tools.write.reverted import nothing_left
+from kgd.tools.write.subjects import cited_code, subject_of, superseded, without_lines
 from kgd.workspace.answers import Outcome
+from kgd.workspace.history.history import reverted_by
 from kgd.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
 
 Conflicts = Literal["resolve", "show"]
 
@@ -492,3 +495,13 @@ REMEMBER = Operation(
         ),
     ),
 )
+
+
+def nothing_left(session: Session, workspace: Workspace, commit: str) -> str:
+    """The warning about a revert of `commit` that changed nothing: names the commit that has reverted it, if that is
+    among the newest hundred. The holder of a token learns no id."""
+    newest = workspace.history.newest() if session.principal is None else ()
+    by = next((one for one in newest if commit in (it.commit for it in reverted_by(one))), None)
+    if by is None:
+        return f"nothing that {commit[:10]} changed is left to revert"
+    return Advice(f"{by.commit[:10]} has reverted it already; ", Do("undo", commit=by.commit[:10]), " restores it")
