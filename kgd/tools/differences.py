@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 from kgd.tools import visibility
 from kgd.tools.nodes import UNSEEN_MESSAGE
-from kgd.tools.paging import clip, size_of
-from kgd.workspace.answers import FileChange, NodeChange, Would
+from kgd.tools.paging import clip, present, size_of
+from kgd.workspace.answers import NodeChange, Would
 from kgd.workspace.history.commits import changed_fields
 
 LONGEST_VALUE = 2_000
@@ -76,12 +76,10 @@ def foretold(would: Would, sees: visibility.Sees | None = None) -> Foretold:
         diff.append(one)
     message = would.message if is_whole else UNSEEN_MESSAGE
     answer: Foretold = {"message": message, "author": would.author, "diff": diff}
-    if would.files and sees is None:
-        answer["files"] = [_file(one, max(LONGEST_VALUE, room // len(would.files))) for one in would.files]
-    if more := len(nodes) - len(diff) + (would.more if sees is None else 0):
-        answer["more_diff"] = more
+    limit = max(LONGEST_VALUE, room // len(would.files)) if would.files else 0
+    files = ((one.path, clip(one.before, limit), clip(one.after, limit)) for one in would.files if sees is None)
+    answer |= present(
+        files=[{"path": path, "before": before, "after": after} for path, before, after in files],
+        more_diff=len(nodes) - len(diff) + (would.more if sees is None else 0),
+    )
     return answer
-
-
-def _file(one: FileChange, limit: int) -> FileDiff:
-    return {"path": one.path, "before": clip(one.before, limit), "after": clip(one.after, limit)}

@@ -27,7 +27,7 @@ from kgd.tools.compression.compress import SummaryTask
 from kgd.tools.nodes import overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import present
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.suggestions import extraction
 from kgd.tools.suggestions.extraction import Task
@@ -41,13 +41,12 @@ WAIT_SECONDS = 20.0
 NODES_SHOWN = 100
 
 
-class IngestParams(Params):
+class IngestParams(WorkspaceParams):
     source: Annotated[str | None, Field(description="a path here; none: the code tree")] = None
     text: Annotated[str | None, Field(description="instead of source")] = None
     kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities, compression")] = AUTO
     uri: Annotated[str | None, Field(description="its node (document://, thread://) or source URL")] = None
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class IngestResult(TypedDict):
@@ -322,11 +321,10 @@ INGEST = Operation(
 )
 
 
-class BootstrapParams(Params):
+class BootstrapParams(WorkspaceParams):
     source: str | None = None
     store: bool = False
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class TreeResult(TypedDict):

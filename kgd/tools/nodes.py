@@ -18,6 +18,7 @@ from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fie
 from kgd.model.uri import Uri, name_of, scheme_of, workspace_of
 from kgd.overlay.overlay import Overlay
 from kgd.resolution import sides_of
+from kgd.tools.paging import present
 from kgd.tools.visibility import Sees
 from kgd.workspace.answers import Entry, InvalidFile, OpenConflict, Version
 from kgd.workspace.workspace import Workspace
@@ -308,8 +309,7 @@ def title_of(workspace: Workspace, uri: Uri) -> str:
 def brief(workspace: Workspace, uri: Uri) -> Brief:
     card = workspace.graph.card(uri)
     found: Brief = {"uri": uri, "type": card.type if card else "", "name": title_of(workspace, uri)}
-    if card and card.summary:
-        found["summary"] = card.summary
+    found |= present(summary=card.summary if card else "")
     return found
 
 
@@ -471,8 +471,7 @@ def invalid(workspace: Workspace, one: InvalidFile) -> InvalidAnswer:
         "reason": one.reason,
         "next": f"Fix that file in the work tree; {until}.",
     }
-    if one.uri is not None:
-        answer["uri"] = one.uri
+    answer |= present(uri=one.uri)
     return answer
 
 
@@ -509,12 +508,8 @@ def source(stored: Source) -> dict[str, Any]:
 
 def _relation(workspace: Workspace, stored: Relation, unchecked: bool) -> RelationAnswer:
     answer: RelationAnswer = {"type": stored.type, "target": stored.target, "weight": plain_weight(stored.weight)}
-    if stored.data:
-        answer["data"] = dict(stored.data)
-    if stored.others:
-        answer["others"] = dict(stored.others)
-    if not unchecked and workspace.is_broken(stored.target):
-        answer["broken"] = True
+    is_broken = not unchecked and workspace.is_broken(stored.target)
+    answer |= present(data=dict(stored.data), others=dict(stored.others), broken=is_broken)
     return answer
 
 

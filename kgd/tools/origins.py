@@ -20,6 +20,7 @@ from kgd.model.escaping import fenced_value
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools.addressing import similar
 from kgd.tools.nodes import Trust, UnverifiedAnswer, moment, successor_of
+from kgd.tools.paging import present
 
 if TYPE_CHECKING:
     from kgd.freshness.citations import Unverified
@@ -55,10 +56,7 @@ def of_stored(workspace: Workspace, uri: Uri, trust: Trust) -> Origin:
 def of_remote(workspace: str, stamp: tuple[str, str] = ("", "")) -> Origin:
     """Origin of a hub's answer; `stamp` is the commit and author that the hub names, empty if unknown."""
     origin: Origin = {"workspace": workspace, "trust": "remote"}
-    if stamp[0]:
-        origin["commit"] = stamp[0]
-    if stamp[1]:
-        origin["author"] = stamp[1]
+    origin |= present(commit=stamp[0], author=stamp[1])
     return origin
 
 
@@ -98,10 +96,7 @@ def mark_superseded(workspace: Workspace, answers: Sequence[Any], sees: Sees | N
 
 def unverified_answer(one: Unverified) -> UnverifiedAnswer:
     answer: UnverifiedAnswer = {"reason": one.reason}
-    if one.since is not None:
-        answer["since"] = moment(one.since)
-    if one.since_commit:
-        answer["commit"] = one.since_commit
+    answer |= present(since=moment(one.since) if one.since is not None else "", commit=one.since_commit)
     return answer
 
 

@@ -38,6 +38,12 @@ class Params(BaseModel):
         return explain(error, cls)
 
 
+class WorkspaceParams(Params):
+    """Parameters of an operation on one workspace. Schemas and messages list `workspace` last."""
+
+    workspace: str | None = None
+
+
 def read_many(value: Any) -> Any:
     """A list from a list, from one value, or from the JSON text of either."""
     if isinstance(value, str):
@@ -201,7 +207,7 @@ def _inside(holder: str, model: type[BaseModel], name: str = "") -> str:
 
 
 def _fields(model: type[BaseModel]) -> str:
-    return f"Known: {', '.join(model.model_fields)}."
+    return f"Known: {', '.join(sorted(model.model_fields, key=lambda name: name == 'workspace'))}."
 
 
 def _model_of(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:

@@ -13,8 +13,14 @@ from pydantic import BaseModel, TypeAdapter
 
 
 def input_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a tool's arguments: references inlined, titles and nulls left out, no extra properties."""
-    return _short(model.model_json_schema())
+    """The schema of a tool's arguments: references inlined, titles and nulls left out, no extra properties.
+
+    `workspace`, which most tools have, is the last parameter.
+    """
+    schema = model.model_json_schema()
+    if "workspace" in (properties := schema.get("properties", {})):
+        properties["workspace"] = properties.pop("workspace")
+    return _short(schema)
 
 
 def brief_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, workspace_of
 from kgd.model.usage import Link
+from kgd.tools.paging import present
 from kgd.tools.session import Session
 from kgd.workspace.usage import Usage
 from kgd.workspace.workspace import Workspace
@@ -43,12 +44,8 @@ def enter_working_set(
     session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)
     known, context = session.daemon.contexts.open(context_id or session.context_id or None)
     evicted = context.touch(reversed(uris))
-    answer: dict[str, Any] = {"context_id": known}
-    if evicted:
-        answer["hint"] = _evicted(evicted)
-    elif starting and context.take_started_empty():
-        answer["hint"] = _empty()
-    return answer
+    hint = _evicted(evicted) if evicted else _empty() if starting and context.take_started_empty() else None
+    return {"context_id": known, **present(hint=hint)}
 
 
 def note_reads(
@@ -77,8 +74,7 @@ def _evicted(uris: Sequence[Uri]) -> Hint:
         "evicted": list(uris[:NAMED]),
         "put": _ready(uris[:NAMED]),
     }
-    if len(uris) > NAMED:
-        hint["more_evicted"] = len(uris) - NAMED
+    hint |= present(more_evicted=len(uris[NAMED:]))
     return hint
 
 
@@ -92,4 +88,4 @@ def _empty() -> Hint:
 def _ready(uris: Sequence[Uri]) -> dict[str, Any]:
     relations = [{"type": "about", "target": uri, "weight": 0.5} for uri in uris]
     change = {"op": "upsert", "type": "insight", "name": "<what you learned>", "summary": "<in one sentence>"}
-    return {"changes": [{**change, **({"relations": relations} if relations else {})}], "message": "<why it matters>"}
+    return {"changes": [{**change, **present(relations=relations)}], "message": "<why it matters>"}

@@ -28,7 +28,7 @@ from kgd.tools.compression.candidates import DAY, Looking
 from kgd.tools.model_decisions import ask_client
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.paging import present
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import Many, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals, records
 from kgd.workspace.proposals.records import Bundle
@@ -54,7 +54,7 @@ MOST_ASKED = 4
 """Largest number of questions per call. The user may have to allow each one."""
 
 
-class CompressParams(Params):
+class CompressParams(WorkspaceParams):
     kinds: Annotated[
         Many[Literal["merges", "marks", "prunings", "summaries"]], Field(description="only these kinds")
     ] = Field(default_factory=list)
@@ -63,7 +63,6 @@ class CompressParams(Params):
         OLD_DAYS
     )
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class ChangeAnswer(TypedDict):

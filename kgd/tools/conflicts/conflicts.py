@@ -18,7 +18,7 @@ from kgd.tools.conflicts import authors
 from kgd.tools.model_decisions import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, Reflects, option
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer
@@ -27,7 +27,7 @@ from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import LIST_CONFLICTS
 
 
-class ConflictsParams(Params):
+class ConflictsParams(WorkspaceParams):
     uri: str | None = None
     id: Annotated[str | None, Field(description="only this one, with the authors of its sides; or its resolution")] = (
         None
@@ -35,7 +35,6 @@ class ConflictsParams(Params):
     suggestions: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str | None = None
-    workspace: str | None = None
 
 
 class ModelAnswer(TypedDict):
@@ -114,10 +113,8 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
         raise _none(id)
     found = workspace.conflicts.find(uri, digest=digest, limit=1, about=sees)
     if found:
-        answer["total"] = 1
-        answer["conflicts"] = [_whole(workspace, found[0], sees)]
-        if model := _model(session, workspace, found[0]):
-            answer["model"] = model
+        answer |= {"total": 1, "conflicts": [_whole(workspace, found[0], sees)]}
+        answer |= paging.present(model=_model(session, workspace, found[0]))
         return answer
     settled = settled_before(workspace, id)
     if settled is None:
@@ -165,8 +162,8 @@ def _model(session: Session, workspace: Workspace, found: OpenConflict) -> Model
         return None
     answer: ModelAnswer = {"name": settings.resolver_model, "at": urlsplit(settings.resolver_url).netloc}
     _, left = askable(workspace, [found])
-    if why_not := left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest, PROVIDER):
-        answer["why_not"] = why_not
+    why_not = left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest, PROVIDER)
+    answer |= paging.present(why_not=why_not)
     return answer
 
 

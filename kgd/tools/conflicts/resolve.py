@@ -21,8 +21,8 @@ from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField
 from kgd.tools.operation import MESSAGE, USUAL, Command, Hints, Operation, option
-from kgd.tools.paging import HARD_LIMIT, Room, clip, size_of
-from kgd.tools.parameters import JsonObject, Many, Message, Params
+from kgd.tools.paging import HARD_LIMIT, Room, clip, present, size_of
+from kgd.tools.parameters import JsonObject, Many, Message, Params, WorkspaceParams
 from kgd.tools.proposals.proposals import Decided, decide, is_proposal
 from kgd.tools.proposals.proposals import waiting as proposals
 from kgd.tools.proposals.seen import ProposalAnswer
@@ -52,11 +52,10 @@ class Resolution(Params):
     fields: JsonObject | None = None
 
 
-class ResolveParams(Params):
+class ResolveParams(WorkspaceParams):
     resolutions: Annotated[Many[Resolution], Field(min_length=1, max_length=200)]
     message: Message = ""
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class Settled(TypedDict):
@@ -114,8 +113,7 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
         commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes), warnings=tuple(warnings)
     )
     answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run))
-    if would:
-        answer["would"] = would
+    answer |= present(would=would)
     return answer
 
 
@@ -224,11 +222,10 @@ class Choice(Resolution):
     only: Many[str] = Field(default_factory=list)
 
 
-class ResolveConflictsParams(Params):
+class ResolveConflictsParams(WorkspaceParams):
     ids: Annotated[Many[str], Field(max_length=200, description="default: all open ones")] = Field(default_factory=list)
     resolutions: Annotated[Many[Choice], Field(max_length=200)] = Field(default_factory=list)
     via: Via = "auto"
-    workspace: str | None = None
 
 
 class Remaining(TypedDict):

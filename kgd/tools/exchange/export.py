@@ -28,7 +28,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing
 from kgd.tools.exchange.imports import Told, place, tell
 from kgd.tools.operation import Command, Hints, Operation, option
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import Many, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
@@ -36,7 +36,7 @@ TEXT_LIMIT = 8 * 2**20
 STANDARD_OUTPUT = "-"
 
 
-class ExportParams(Params):
+class ExportParams(WorkspaceParams):
     target: Annotated[str, Field(min_length=1, description="a file or folder; - returns the text")]
     format: Annotated[str, Field(min_length=1, description="the format")]
     roots: Annotated[Many[str], Field(description="only these nodes and the nodes within reach")] = Field(
@@ -49,7 +49,6 @@ class ExportParams(Params):
     max_nodes: Annotated[int | None, Field(ge=1, description="maximum number of nodes")] = None
     replace: Annotated[bool, Field(description="overwrite files that kgd did not write")] = False
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class ExportResult(Told):

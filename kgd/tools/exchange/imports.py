@@ -28,7 +28,8 @@ from kgd.model.node import Node
 from kgd.model.uri import collision_key
 from kgd.tools import addressing
 from kgd.tools.operation import Command, Hints, Operation, option
-from kgd.tools.parameters import Params
+from kgd.tools.paging import present
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.transaction import MAX_EDITS
@@ -36,13 +37,12 @@ from kgd.workspace.writing.transaction import MAX_EDITS
 TROUBLES_SHOWN = 1_000
 
 
-class ImportParams(Params):
+class ImportParams(WorkspaceParams):
     source: Annotated[str, Field(min_length=1, description="a file or folder")]
     format: Annotated[str, Field(description="its format, if it is not detected")] = ""
     below: Annotated[str, Field(max_length=500, description="a prefix for the paths of new URIs")] = ""
     replace: Annotated[bool, Field(description="overwrite nodes that changed here")] = False
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class TroubleAnswer(TypedDict):
@@ -108,10 +108,7 @@ def take(session: Session, params: ImportParams) -> ImportResult:
 def tell(answer: Told, troubles: Sequence[Trouble], *, dry_run: bool) -> None:
     """Complete an answer with its troubles, and with the `dry_run` mark if nothing was written."""
     answer["troubles"] = [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]]
-    if len(troubles) > TROUBLES_SHOWN:
-        answer["more_troubles"] = len(troubles) - TROUBLES_SHOWN
-    if dry_run:
-        answer["dry_run"] = True
+    answer |= present(more_troubles=len(troubles[TROUBLES_SHOWN:]), dry_run=dry_run)
 
 
 def place(session: Session, text: str) -> Path:

@@ -24,7 +24,8 @@ from kgd.tools.history.recent import recent_commits
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
-from kgd.tools.parameters import Params
+from kgd.tools.paging import present
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
@@ -41,11 +42,10 @@ NAMED = 3
 """Largest number of nodes listed for one commit."""
 
 
-class AuthorParams(Params):
+class AuthorParams(WorkspaceParams):
     name: Annotated[str, Field(min_length=1, max_length=200, description="a person, an agent or a token's holder")]
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: str | None = None
-    workspace: str | None = None
 
 
 class WrittenNode(Brief):
@@ -179,7 +179,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
             {**_node(workspace, uri, last[uri]), "unverified": one} for uri, one in islice(stale.items(), LISTED)
         ],
     }
-    answer |= paging.present(
+    answer |= present(
         conflicts=len(disputed.keys() & set(newest)),
         first=moment(theirs[-1].at) if theirs else "",
         last=moment(theirs[0].at) if theirs else "",
@@ -274,10 +274,7 @@ def _node(
     found: WrittenNode = {**brief(workspace, uri), "at": at, "commit": entry.commit}  # type: ignore[typeddict-item]
     if disputed:
         found |= {**_own_words(workspace, uri, entry.commit), "disputed": disputed}  # type: ignore[typeddict-item]
-    if client := _agent(entry):
-        found["client"] = client
-    if changed_by:
-        found["changed_by"] = changed_by
+    found |= present(client=_agent(entry), changed_by=changed_by)
     return found
 
 
@@ -290,8 +287,7 @@ def _recent(workspace: Workspace, entry: Entry, sees: visibility.Sees | None) ->
         "operation": entry.operation,
         "nodes": list(uris[:NAMED]),
     }
-    if more := len(uris[NAMED:]) + (entry.more_nodes if sees is None else 0):
-        found["more_nodes"] = more
+    found |= present(more_nodes=len(uris[NAMED:]) + (entry.more_nodes if sees is None else 0))
     return found
 
 

@@ -16,8 +16,8 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import line
 from kgd.tools.operation import BUDGET, CURSOR, URI, Command, Hints, Operation
-from kgd.tools.paging import LEAST, Room, fitting
-from kgd.tools.parameters import Params
+from kgd.tools.paging import LEAST, Room, fitting, present
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.workspace import Workspace
@@ -29,11 +29,10 @@ MOST_CHARACTERS = 10_000_000
 """Number of characters, over all versions, after which no older version is read."""
 
 
-class BlameParams(Params):
+class BlameParams(WorkspaceParams):
     uri: str
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     cursor: str | None = None
-    workspace: str | None = None
 
 
 class Range(TypedDict):
@@ -107,7 +106,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
             "text": "",
             **line(entry, workspace, sees),  # type: ignore[typeddict-item]
         }
-        told |= paging.present(client=entry.client, earlier=earlier)
+        told |= present(client=entry.client, earlier=earlier)
         if not room.take({**told, "text": text}):
             last = first + _fitting(texts[-1][first:last], room, must=not answer["ranges"])
             if last > first:

@@ -20,11 +20,11 @@ from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.authors import correction, is_callers
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, printable, sees_all
+from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, line, made_at, printable, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
-from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Params, When, future, period
+from kgd.tools.paging import HARD_LIMIT, Room, clip, present
+from kgd.tools.parameters import When, WorkspaceParams, future, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of, nothing_left
 from kgd.workspace.answers import Entry
@@ -41,7 +41,7 @@ LOOKED_THROUGH = 1_000
 """Number of consecutive commits without a readable change after which an answer ends with a cursor."""
 
 
-class HistoryParams(Params):
+class HistoryParams(WorkspaceParams):
     uri: str | None = None
     commit: str | None = None
     since: When = None
@@ -51,7 +51,6 @@ class HistoryParams(Params):
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
-    workspace: str | None = None
 
 
 class ResolvedConflict(TypedDict):
@@ -120,13 +119,11 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
             break
         shown.append(told)
         after, rounds = told["commit"], 0
-    if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
-        _check_known(session, workspace, uri, params.uri or "", sees)
-    is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
-    if is_empty:
+    if not (answer["commits"] or "cursor" in answer or params.cursor):
+        if uri is not None:
+            _check_known(session, workspace, uri, params.uri or "", sees)
         advice = correction(session, workspace, params.author, params.path) or future(params.since)
-        if advice := advice or _of_code(session, uri):
-            answer["next"] = advice
+        answer |= present(next=advice or _of_code(session, uri))
     return answer
 
 
@@ -216,10 +213,9 @@ def _in_sight(found: Iterator[Entry], sees: visibility.Sees, rounds: int) -> Ite
                 yield None
 
 
-class DiffParams(Params):
+class DiffParams(WorkspaceParams):
     range: Annotated[str, Field(description="A..B, or one commit")]
     uri: str | None = None
-    workspace: str | None = None
 
 
 class DiffResult(TypedDict):
@@ -244,11 +240,10 @@ def diff(session: Session, params: DiffParams) -> DiffResult:
     return {"workspace": workspace.id, "before": before, "after": after, "diff": found}
 
 
-class RevertParams(Params):
+class RevertParams(WorkspaceParams):
     commit: str
     message: str = ""
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class RevertResult(PutResult):
@@ -260,10 +255,9 @@ def revert(session: Session, params: RevertParams) -> RevertResult:
     return _revert_named(session, workspace, params.commit, "revert", params.message, dry_run=params.dry_run)
 
 
-class UndoParams(Params):
+class UndoParams(WorkspaceParams):
     commit: str | None = None
     dry_run: bool = False
-    workspace: str | None = None
 
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
@@ -369,14 +363,13 @@ def _commit(
         "message": clip(text, LONGEST_VALUE) if shows_all else UNSEEN_MESSAGE,
         "nodes": list(seen[:NODES_NAMED]),
     }
-    answer.update(brought_by(entry))  # type: ignore[typeddict-item]
-    if entry.client:
-        answer["client"] = entry.client
-    if entry.operation:
-        answer["operation"] = entry.operation
-    more = len(seen) - len(answer["nodes"]) + (entry.more_nodes if wanted is None else 0)
-    if more:
-        answer["more_nodes"] = more
+    answer |= present(
+        pushed_by=entry.pushed_by,
+        accepted_by=entry.accepted_by,
+        client=entry.client,
+        operation=entry.operation,
+        more_nodes=len(seen[NODES_NAMED:]) + (entry.more_nodes if wanted is None else 0),
+    )
     if with_diff:
         changes = [
             change
@@ -384,8 +377,7 @@ def _commit(
             if (not only or change.uri in only) and (wanted is None or wanted(change.uri))
         ]
         answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]
-        if len(changes) > NODES_PER_DIFF:
-            answer["more_diff"] = len(changes) - NODES_PER_DIFF
+        answer |= present(more_diff=len(changes[NODES_PER_DIFF:]))
         if entry.operation == "resolve":
             settled = islice(workspace.history.resolved(entry.commit), NODES_PER_DIFF)
             answer["resolved"] = [_resolved(one) for one in settled if wanted is None or wanted(one.uri)]

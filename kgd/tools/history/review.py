@@ -29,8 +29,8 @@ from kgd.tools.history.history import RevertResult
 from kgd.tools.history.recent import Approvals, Reverts, last_review, note_review, recent_commits
 from kgd.tools.nodes import is_agent, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
-from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Message, Params, When, future, moment_of, period
+from kgd.tools.paging import HARD_LIMIT, Room, clip, present
+from kgd.tools.parameters import Many, Message, When, WorkspaceParams, future, moment_of, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange
@@ -48,7 +48,7 @@ By = tuple[str, str, bool, str]
 """A writer: author, client, whether the client is an agent, and pusher."""
 
 
-class ReviewParams(Params):
+class ReviewParams(WorkspaceParams):
     since: Annotated[When, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
     path: PathFilter = Field(default_factory=list)
@@ -70,7 +70,6 @@ class ReviewParams(Params):
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
     cursor: str | None = None
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class Learned(TypedDict):
@@ -173,7 +172,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         "authors": [],
     }
     learned.tell(answer, [workspace.id, params.since, params.by, params.path, *filter(None, [only])], params)
-    answer |= paging.present(
+    answer |= present(
         since=moment(since) if since is not None else reviewed.hex() if reviewed is not None else "",
         cut=f"only the newest {MOST_COMMITS:,} commits were examined" if is_cut else "",
         approved=list(dict.fromkeys(uri for uris in approved.values() for uri in uris)),
@@ -191,8 +190,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             _accept(workspace, person, tip, approvals)
         answer["accepted"] = tip
     elif not answer["authors"]:
-        if advice := correction(session, workspace, params.by, params.path) or future(params.since):
-            answer["next"] = advice
+        answer |= present(next=correction(session, workspace, params.by, params.path) or future(params.since))
     else:
         answer["next"] = Advice(
             Do("review", accept="true"), " marks all as reviewed; ", Do("review", revert="URI"), " reverts a node."
@@ -373,10 +371,12 @@ class _Learned:
             for (who, uri), sum in sums.items():
                 learned = _learned(uri, sum, made_at(self._entries[sum.commits[-1]]))
                 reverts = self._reverts.of(uri)
-                if learned is not None and all(commit in reverts for commit in sum.commits):
-                    learned["reverted"] = reverts[sum.commits[-1]][:12]
-                if learned is not None and self._approvals.covers(uri, sum.commits):
-                    learned["approved"] = True
+                if learned is not None:
+                    is_reverted = all(commit in reverts for commit in sum.commits)
+                    learned |= present(
+                        reverted=reverts[sum.commits[-1]][:12] if is_reverted else "",
+                        approved=self._approvals.covers(uri, sum.commits),
+                    )
                 yield who, uri, learned
 
     def _sums(self, batch: Sequence[tuple[By, Uri]]) -> dict[tuple[By, Uri], _Sum]:
@@ -395,10 +395,7 @@ class _Learned:
         if last and last["group"] == group:
             return last
         one: ByAuthor = {"group": group, "author": author, "agent": agent, "commits": len(self._by[who]), "nodes": []}
-        if pusher:
-            one["pushed_by"] = pusher
-        if client:
-            one["client"] = client
+        one |= present(pushed_by=pusher, client=client)
         answer["authors"].append(one)
         return one
 
@@ -434,10 +431,8 @@ def _learned(uri: Uri, sum: _Sum, at: str) -> Learned | None:
 def _shortened(one: Learned) -> Learned:
     """The first fields of a node that is too large for an answer, each with the start of its value."""
     first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
-    short = one.copy()
-    short["commits"], short["fields"] = one["commits"][-FIELDS_OF_LONG:], clip(first, SHORT_VALUE)
-    if len(one["fields"]) > FIELDS_OF_LONG:
-        short["more_fields"] = len(one["fields"]) - FIELDS_OF_LONG
+    short: Learned = {**one, "commits": one["commits"][-FIELDS_OF_LONG:], "fields": clip(first, SHORT_VALUE)}
+    short |= present(more_fields=max(0, len(one["fields"]) - FIELDS_OF_LONG))
     return short
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Annotated, Literal, NotRequired
 
@@ -9,16 +10,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound, Unavailable
-from kgd.model.token import Pages
+from kgd.model.token import Browser, Pages
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, flag
-from kgd.tools.parameters import Params
+from kgd.tools.paging import present
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
-
-
-class OpenParams(Params):
-    workspace: str | None = None
 
 
 class OpenResult(TypedDict):
@@ -30,10 +28,9 @@ class OpenResult(TypedDict):
     hub: NotRequired[str]
 
 
-class BrowsersParams(Params):
+class BrowsersParams(WorkspaceParams):
     action: Literal["list", "end"] = "list"
     id: Annotated[str | None, Field(description="the browser to sign out; all if empty")] = None
-    workspace: str | None = None
 
 
 class BrowserAnswer(TypedDict):
@@ -60,7 +57,7 @@ LINK_MINUTES = 10
 _PATH = re.compile(r"/ui/in/[A-Za-z0-9_-]{1,100}").fullmatch
 
 
-def open_pages(session: Session, params: OpenParams) -> OpenResult:
+def open_pages(session: Session, params: WorkspaceParams) -> OpenResult:
     """Create a single-use sign-in link for the user of this machine.
 
     For a workspace on a hub the link leads to that hub. Without a workspace it leads to the start page.
@@ -101,28 +98,23 @@ def browsers(session: Session, params: BrowsersParams) -> BrowsersResult:
     """List the signed-in browsers with their tokens. `action: end` first signs out browser `id`, or all."""
     pages = _pages(session)
     ended = pages.end(params.id) if params.action == "end" else 0
-    answer: BrowsersResult = {"browsers": [], "ended": ended}
-    if pages.url:
-        answer["url"] = pages.url
-    for one in pages.browsers():
-        told: BrowserAnswer = {
-            "id": one.id,
-            "program": one.program,
-            "since": moment(int(one.since)),
-            "seen": moment(int(one.seen)),
-        }
-        if one.token:
-            told["token"] = one.token
-            told["holder"] = _holder(session, one.token)
-        answer["browsers"].append(told)
+    answer: BrowsersResult = {"browsers": [_browser(session, one) for one in pages.browsers()], "ended": ended}
+    answer |= present(url=pages.url)
     return answer
 
 
-def _holder(session: Session, token: str) -> str:
-    try:
-        return session.daemon.tokens.record(token).holder.name
-    except KgdError:
-        return ""
+def _browser(session: Session, one: Browser) -> BrowserAnswer:
+    answer: BrowserAnswer = {
+        "id": one.id,
+        "program": one.program,
+        "since": moment(int(one.since)),
+        "seen": moment(int(one.seen)),
+    }
+    if one.token:
+        answer["token"], answer["holder"] = one.token, ""
+        with contextlib.suppress(KgdError):
+            answer["holder"] = session.daemon.tokens.record(one.token).holder.name
+    return answer
 
 
 def _pages(session: Session) -> Pages:

@@ -25,28 +25,25 @@ from kgd.tools.hub_reads import checked
 from kgd.tools.hubs.tokens import ScopeAnswer
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.origins import fence
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 
 
-class JoinParams(Params):
+class JoinParams(WorkspaceParams):
     url: Annotated[str, Field(max_length=2_000, description="https://HOST[:PORT]")]
     token: Annotated[str, Field(max_length=1_000)] = ""
     sign_in: Annotated[
         bool, Field(description="sign in with your organisation's account, in a browser on any machine")
     ] = False
     replace: bool = False
-    workspace: str | None = None
 
 
-class LeaveParams(Params):
+class LeaveParams(WorkspaceParams):
     url: Annotated[str, Field(max_length=2_000, description="the hub's address, or the id of one of its workspaces")]
-    workspace: str | None = None
 
 
-class WhoamiParams(Params):
+class WhoamiParams(WorkspaceParams):
     url: str | None = None
-    workspace: str | None = None
 
 
 class Holder(TypedDict):

@@ -7,10 +7,10 @@ For this machine's own command line only. The text of a token appears in one ans
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -23,7 +23,8 @@ from kgd.model.token import AuditEntry, ChainCheck, Quota, TokenRecord
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import Many, Params
+from kgd.tools.paging import present
+from kgd.tools.parameters import Many, Params, WorkspaceParams
 from kgd.tools.session import Session
 
 LONGEST_DAYS = 366
@@ -60,35 +61,27 @@ class ChildParams(ScopeParams):
     expires: str = "1d"
 
 
-class TokenParams(Params):
+class TokenParams(WorkspaceParams):
     id: str
-    workspace: str | None = None
 
 
 class RotateParams(TokenParams):
     expires: str = "30d"
 
 
-class ListParams(Params):
-    workspace: str | None = None
-
-
-class LogParams(Params):
+class LogParams(WorkspaceParams):
     id: str | None = None
     limit: Annotated[int, Field(ge=1, le=10_000)] = 50
-    workspace: str | None = None
 
 
-class AuditParams(Params):
+class AuditParams(WorkspaceParams):
     after: Annotated[int, Field(ge=0, description="the number of the last line already seen")] = 0
     limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
-    workspace: str | None = None
 
 
-class VerifyParams(Params):
+class VerifyParams(WorkspaceParams):
     number: Annotated[int, Field(ge=0, description="number of a line in an earlier export, or 0")] = 0
     hash: Annotated[str, Field(description="the hash of that line")] = ""
-    workspace: str | None = None
 
 
 class MintResult(TypedDict):
@@ -188,11 +181,10 @@ def mint(session: Session, params: MintParams) -> MintResult:
 def child(session: Session, params: ChildParams) -> MintResult:
     """Mint a token with at most the permissions of its parent. It becomes invalid together with its parent."""
     tokens = session.daemon.tokens
-    parent = tokens.record(params.id).holder
-    return _minted(mint_child(tokens, parent, params))
+    return _minted(mint_child(tokens, tokens.record(params.id).holder, params))
 
 
-def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams, **known: Any) -> Minted:
+def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams) -> Minted:
     """As `Tokens.mint_child`. The workspace may be omitted if the parent has only one."""
     workspace = getattr(params, "workspace", None)
     own = sorted({scope.workspace for scope in parent.scopes})
@@ -207,7 +199,7 @@ def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams, **known: 
     return tokens.mint_child(parent.id, getattr(params, "name", ""), params.kind, _scopes(workspace, params), end)
 
 
-def listed(session: Session, params: ListParams) -> ListResult:
+def listed(session: Session, params: WorkspaceParams) -> ListResult:
     """List the tokens, oldest first."""
     tokens = session.daemon.tokens
     now = tokens.now()
@@ -227,18 +219,14 @@ def revoke(session: Session, params: TokenParams) -> RevokeResult:
 def rotate(session: Session, params: RotateParams) -> MintResult:
     tokens = session.daemon.tokens
     made = tokens.rotate(params.id, _end(params.expires, tokens.now()))
-    answer = _minted(made)
-    answer["revoked"] = [params.id]
-    return answer
+    return {**_minted(made), "revoked": [params.id]}
 
 
 def trail(session: Session, params: LogParams) -> LogResult:
-    entries: list[TrailAnswer] = []
     tokens = session.daemon.tokens
     if params.id:
         tokens.record(params.id)
-    entries.extend(map(_trail_answer, tokens.trail(params.id, params.limit)))
-    return {"entries": entries}
+    return {"entries": list(map(_trail_answer, tokens.trail(params.id, params.limit)))}
 
 
 def audit(session: Session, params: AuditParams) -> AuditResult:
@@ -246,7 +234,7 @@ def audit(session: Session, params: AuditParams) -> AuditResult:
     found = session.daemon.tokens.lines(params.after, params.limit)
     return {
         "lines": [
-            {"number": number, **_trail_answer(one), **({"hash": one.hash} if one.hash else {})}  # type: ignore[typeddict-item]
+            {"number": number, **_trail_answer(one), **present(hash=one.hash)}  # type: ignore[typeddict-item]
             for number, one in found
         ]
     }
@@ -275,10 +263,7 @@ def verify(session: Session, params: VerifyParams) -> VerifyResult:
 
 def _trail_answer(one: AuditEntry) -> TrailAnswer:
     entry: TrailAnswer = {"at": moment(one.at), "token": one.token, "action": one.action}
-    if one.workspace:
-        entry["workspace"] = one.workspace
-    if one.detail:
-        entry["detail"] = one.detail
+    entry |= present(workspace=one.workspace, detail=one.detail)
     return entry
 
 
@@ -295,21 +280,14 @@ def describe(record: TokenRecord, now: float) -> TokenAnswer:
         "created": moment(record.created),
         "expires": moment(int(holder.expires or 0)),
     }
-    if record.last_used:
-        answer["last_used"] = moment(record.last_used)
-    if holder.parent:
-        answer["parent"] = holder.parent
+    answer |= present(last_used=moment(record.last_used) if record.last_used else "", parent=holder.parent)
     return answer
 
 
-def _minted(made: Minted, warnings: list[str] | None = None) -> MintResult:
+def _minted(made: Minted, warnings: Sequence[str] = ()) -> MintResult:
     holder = made.record.holder
-    return {
-        "token": made.text,
-        "id": holder.id,
-        "expires": moment(int(holder.expires or 0)),
-        "warnings": warnings or [],
-    }
+    expires = moment(int(holder.expires or 0))
+    return {"token": made.text, "id": holder.id, "expires": expires, "warnings": list(warnings)}
 
 
 def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
@@ -412,9 +390,8 @@ TOKEN_VERIFY = Operation(
 )
 
 
-class MigrateParams(Params):
+class MigrateParams(WorkspaceParams):
     state: Annotated[str, Field(description="postgres://…")]
-    workspace: str | None = None
 
 
 class MigrateResult(TypedDict):
@@ -447,15 +424,11 @@ HUB_MIGRATE = Operation(
 )
 
 
-class MetricsParams(Params):
-    workspace: str | None = None
-
-
 class MetricsResult(TypedDict):
     text: str
 
 
-def hub_metrics(session: Session, params: MetricsParams) -> MetricsResult:
+def hub_metrics(session: Session, params: WorkspaceParams) -> MetricsResult:
     """All metrics of the daemon."""
     return {"text": metrics.text(session.daemon, {params.workspace} if params.workspace else None)}
 

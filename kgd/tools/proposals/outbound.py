@@ -32,7 +32,7 @@ from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
 from kgd.tools.paging import present
-from kgd.tools.parameters import Many, Message, Params, RequestId
+from kgd.tools.parameters import Many, Message, RequestId, WorkspaceParams
 from kgd.tools.proposals.own_nodes import AtHand, OnHub, Piece, There, only_receiver, piece
 from kgd.tools.session import Session
 from kgd.tools.write.changes import ChangesAsInPut, edits
@@ -47,7 +47,7 @@ SUBMITTED = "refs/kgd/submitted/"
 """Prefix of the refs that protect submitted commits from gc."""
 
 
-class SubmitParams(Params):
+class SubmitParams(WorkspaceParams):
     remote: Annotated[str | None, Field(description="a registered workspace, or a remote of this one")] = None
     changes: ChangesAsInPut | None = None
     roots: Annotated[
@@ -58,7 +58,6 @@ class SubmitParams(Params):
     base: Annotated[str, Field(description="the commit you saw")] = ""
     message: Message = ""
     request_id: RequestId = ""
-    workspace: str | None = None
 
 
 What = Literal["merged", "proposed", "unchanged"]

@@ -20,8 +20,8 @@ from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
-from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, size_of
-from kgd.tools.parameters import Many, Message, Params, When, future, refuse_unseen
+from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, present, size_of
+from kgd.tools.parameters import Many, Message, Params, When, WorkspaceParams, future, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
@@ -62,7 +62,7 @@ NEXT = Advice(
 ANSWER = Advice(Do("comment", name="ID", text="TEXT"), " answers.")
 
 
-class ProposalsParams(Params):
+class ProposalsParams(WorkspaceParams):
     name: Annotated[str | None, Field(description="show only this one, with its changes")] = None
     uri: Annotated[str | None, Field(description="with `name`: only this node, with its full text")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
@@ -72,7 +72,6 @@ class ProposalsParams(Params):
     unanswered: Annotated[bool, Field(description="only your own, with comments to answer")] = False
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     cursor: str | None = None
-    workspace: str | None = None
 
 
 class ProposalsResult(TypedDict):
@@ -110,8 +109,8 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
         answer["next"] = _next(params)
-    elif not params.cursor and (advice := future(params.since) or _unknown(session, workspace, params)):
-        answer["next"] = advice
+    elif not params.cursor:
+        answer |= present(next=future(params.since) or _unknown(session, workspace, params))
     return answer
 
 
@@ -137,18 +136,16 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     """Show one proposal with its diff, or with a page of the diff if it is long."""
     assert params.name is not None
     found = named(session, workspace, params.name)
-    answer: ProposalsResult = {"workspace": workspace.id, "total": 0, "proposals": []}
     look = proposals.look(workspace, found)
     one = proposal_answer(workspace, found, look)
-    answer.update({"total": 1, "proposals": [one], "next": NEXT})
+    answer: ProposalsResult = {"workspace": workspace.id, "total": 1, "proposals": [one], "next": NEXT}
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     changes = [change for change in look.changes if uri is None or change.uri == uri]
     if uri is not None and not changes:
         raise NotFound("the proposal does not change this node", at=uri, next=SEE_CHANGES)
     question = [found.id, uri]
     start = paging.index(paging.read("proposals", question, params.cursor), 0) if params.cursor else 0
-    if said := records.comments_on(workspace, found):
-        one["discussion"] = discussion(said)
+    one |= present(discussion=discussion(records.comments_on(workspace, found)))
     commit = workspace.past.commit(bytes.fromhex(found.commit))
     if told := records.read(commit.message):
         one["reasons"] = [
@@ -165,14 +162,14 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
         if not room.take(diff) and diffs:
             break
         diffs.append(diff)
+    end = start + len(diffs)
     one["diff"] = diffs
-    if left := len(changes) - start - len(diffs):
-        one["more_diff"] = left
-        answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
+    one |= present(more_diff=len(changes) - end)
+    answer |= present(cursor=paging.write("proposals", question, [end]) if end < len(changes) else "")
     return answer
 
 
-class AcceptParams(Params):
+class AcceptParams(WorkspaceParams):
     name: Annotated[str, Field(description="a proposal's id or name")]
     only: Annotated[Many[str], Field(description="only these nodes")] = Field(default_factory=list)
     fields: Annotated[Many[str], Field(description="only these fields of nodes, each as `URI FIELD`")] = Field(
@@ -180,7 +177,6 @@ class AcceptParams(Params):
     )
     message: Message = ""
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class AcceptResult(PutResult):
@@ -255,10 +251,9 @@ def _written(workspace: Workspace, outcome: Outcome, *, dry_run: bool) -> dict[s
     }
 
 
-class RejectParams(Params):
+class RejectParams(WorkspaceParams):
     name: Annotated[str, Field(description="a proposal's id or name")]
     reason: Annotated[str, Field(max_length=300)] = ""
-    workspace: str | None = None
 
 
 class RejectResult(TypedDict):
@@ -285,8 +280,8 @@ def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "
     with overruled(session, workspace, found):
         kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
     answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
-    if found.remote and (why := take_off(session, workspace, found, reason)):
-        answer["still_there"] = fenced_line(why, LONGEST_LINE)
+    why = take_off(session, workspace, found, reason) if found.remote else ""
+    answer |= present(still_there=fenced_line(why, LONGEST_LINE))
     return answer
 
 
@@ -438,10 +433,9 @@ REJECT = Operation(
 )
 
 
-class CommentParams(Params):
+class CommentParams(WorkspaceParams):
     name: Annotated[str, Field(description="a proposal's id or name")]
     text: Annotated[str, Field(max_length=LONGEST_COMMENT, description="the comment, one paragraph")]
-    workspace: str | None = None
 
 
 class CommentResult(TypedDict):

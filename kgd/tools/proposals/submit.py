@@ -179,8 +179,7 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
     for index, uri in enumerate(subjects):
         is_changed = uri in changed or outcome.repeated or workspace.resolve(uri) in changed
         one: Became = {"index": index, "uri": uri, "outcome": found.what if is_changed else "unchanged"}
-        if uri in conflicts:
-            one["why"] = "it has also changed here since the base"
+        one |= present(why="it has also changed here since the base" if uri in conflicts else "")
         changes.append(one)
     written = answer_of(workspace, outcome)
     result: SubmitResult = {
@@ -337,8 +336,7 @@ def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome
         is_news = uri in changed or workspace.resolve(uri) in changed or given.op == "revert"
         planned.append({"index": index, "op": given.op, "uri": uri, "outcome": outcome if is_news else "unchanged"})
     answer = _plan(workspace.id, planned, look)
-    if found.warnings:
-        answer["warnings"] = list(found.warnings)
+    answer |= present(warnings=list(found.warnings))
     return answer
 
 
@@ -378,8 +376,7 @@ def _judged(index: int, change: Mapping[str, Any], workspace: str, holder: Princ
     outcome: Would = "merged" if is_let(Verb.WRITE) else "proposed" if is_let(Verb.PROPOSE) else "refused"
     uri = str(named[0]) if named else str(change.get("commit", ""))
     planned: Planned = {"index": index, "op": str(change.get("op", "")), "uri": uri, "outcome": outcome}
-    if outcome == "refused":
-        planned["why"] = f"'{holder.name}' may neither write nor propose it"
+    planned |= present(why=f"'{holder.name}' may neither write nor propose it" if outcome == "refused" else "")
     return planned
 
 

@@ -24,7 +24,8 @@ from kgd.tools.areas import ids
 from kgd.tools.areas.answers import Envelope, answered, enveloped
 from kgd.tools.nodes import Found, moment
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import Params, read_many, refuse_unseen
+from kgd.tools.paging import present
+from kgd.tools.parameters import Params, WorkspaceParams, read_many, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.tasks import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
 from kgd.tools.visibility import Sees
@@ -98,7 +99,7 @@ Sections = Annotated[
 ]
 
 
-class AdvanceParams(Params):
+class AdvanceParams(WorkspaceParams):
     containerType: Literal["task"] = "task"
     id: Annotated[str, Field(min_length=1, description="URI or name")]
     version: Annotated[int, Field(ge=0, description="the version you read")]
@@ -106,7 +107,6 @@ class AdvanceParams(Params):
     sections: Sections = Field(default_factory=list)
     summary: Annotated[str | None, Field(description="the result, <= 100 chars")] = None
     projectId: Annotated[str | None, Field(description="a workspace")] = None
-    workspace: str | None = None
 
 
 class Hint(TypedDict):
@@ -186,8 +186,7 @@ def _answer(
     now = task_at(session, workspace, before.uri)
     task = task_of(now)
     data: AdvanceData = {"task": task_answer(now, task), "sections": sections_answer(task), "commit": outcome.commit}
-    if task_of(before).status == to and (already := _since(workspace, now.uri, to)):
-        data["already"] = already
+    data |= present(already=_since(workspace, now.uri, to) if task_of(before).status == to else None)
     if to == "completed":
         data["recorded"] = [_line(workspace, uri) for uri in recorded.new]
         data["recorded"] += [{**_line(workspace, uri), "known": True} for uri in recorded.known]
@@ -197,8 +196,7 @@ def _answer(
             "suggestedActions": list(SUGGESTED_ACTIONS),
         }
     told = [text for text in outcome.warnings if not text.endswith("nothing changed")]
-    if warnings := [*recorded.warnings, *told]:
-        data["warnings"] = warnings
+    data |= present(warnings=[*recorded.warnings, *told])
     return data
 
 

@@ -35,7 +35,8 @@ from kgd.tools.areas.answers import Envelope, answered, enveloped
 from kgd.tools.areas.query_graph import GraphContext, context_of
 from kgd.tools.nodes import Found
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.paging import present
+from kgd.tools.parameters import Many, WorkspaceParams, refuse_unseen
 from kgd.tools.session import Session
 from kgd.workspace.served import Changed
 from kgd.workspace.workspace import Workspace
@@ -135,8 +136,7 @@ def task_answer(found: Found, task: Task) -> TaskAnswer:
     }
     if "created" in head:
         answer["createdAt"], answer["updatedAt"] = head["created"]["at"], head["updated"]["at"]
-    if disputed := found.workspace.conflicts.of([found.uri], about=found.sees):
-        answer["openConflicts"] = [one.id for one in disputed]
+    answer |= present(openConflicts=[one.id for one in found.workspace.conflicts.of([found.uri], about=found.sees)])
     return answer
 
 
@@ -211,7 +211,7 @@ def _place(line: Line) -> tuple[int, str, Uri]:
     return _ORDER.get(line.status, _UNKNOWN), line.name, line.uri
 
 
-class QueryContainerParams(Params):
+class QueryContainerParams(WorkspaceParams):
     operation: Literal["get", "search"]
     containerType: Literal["task"] = "task"
     id: Annotated[str | None, Field(description="get: URI or name")] = None
@@ -222,7 +222,6 @@ class QueryContainerParams(Params):
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     offset: Annotated[int, Field(ge=0)] = 0
     projectId: Annotated[str | None, Field(description="a workspace")] = None
-    workspace: str | None = None
 
 
 class QueryContainerData(TypedDict):
@@ -307,7 +306,7 @@ QUERY_CONTAINER = Operation(
 )
 
 
-class AddTaskParams(Params):
+class AddTaskParams(WorkspaceParams):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     objective: str = ""
     accept: Many[str] = Field(default_factory=list)
@@ -315,7 +314,6 @@ class AddTaskParams(Params):
     depends: Many[str] = Field(default_factory=list)
     tags: Many[str] = Field(default_factory=list)
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class AddTaskResult(TypedDict):
@@ -368,8 +366,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
         "sections": sections,
         "warnings": list(outcome.warnings),
     }
-    if params.dry_run:
-        answer["dry_run"] = True
+    answer |= present(dry_run=params.dry_run)
     return answer
 
 

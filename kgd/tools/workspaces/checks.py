@@ -16,9 +16,11 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes
 from kgd.tools.operation import Command, Hints, Operation, option
+from kgd.tools.paging import present
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces import status
-from kgd.tools.workspaces.status import WorkspaceParams, absence
+from kgd.tools.workspaces.status import absence
 from kgd.workspace.answers import Finding, Stage
 from kgd.workspace.check import check
 from kgd.workspace.history.pushers import SignedHistory, Verdict
@@ -64,8 +66,7 @@ def fsck(session: Session, params: WorkspaceParams) -> FsckResult:
 
 def _problem(one: Finding) -> Problem:
     answer: Problem = {"level": one.level, "path": nodes.printable(one.where), "reason": one.message}
-    if one.fix:
-        answer["next"] = one.fix
+    answer |= present(next=one.fix)
     return answer
 
 
@@ -131,9 +132,8 @@ def _registry(session: Session) -> Check:
         count, opened = len(session.daemon.workspace_ids()), len(session.daemon.open_workspaces)
         detail = f"{count} workspaces, {opened} open" if count != 1 else "1 workspace"
         return {"name": "registry", "state": "ok", "detail": detail}
-    found: Check = {"name": "registry", "state": "error", "detail": problem.message}
-    found["next"] = problem.next or status.remedy("registry:")
-    return found
+    then = problem.next or status.remedy("registry:")
+    return {"name": "registry", "state": "error", "detail": problem.message, "next": then}
 
 
 def _pages(session: Session) -> Check:
@@ -158,8 +158,8 @@ def _around(session: Session) -> Iterator[Check]:
         try:
             elsewhere.who(ids[0])
         except KgdError as error:
-            found |= {"state": "warning", "detail": error.message}
-            found["next"] = error.next or status.remedy(f"hub {url}")
+            then = error.next or status.remedy(f"hub {url}")
+            found |= {"state": "warning", "detail": error.message, "next": then}
         yield found
     for text in session.daemon.troubles():
         if not text.startswith(("registry: ", "hub ")):
@@ -175,18 +175,13 @@ def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> 
     before = workspace.health()
     if params.confirm_deletions:
         workspace.confirm_deletions()
-    found = check(workspace, session.progress)
+    found, mended = check(workspace, session.progress), list[Finding]()
     if params.fix:
         workspace.hint(None)
         if before["index"].state == "degraded" or any("reindex" in one.fix for one in found):
             workspace.reindex()
             after = check(workspace)
-            mended = [one for one in found if one not in after]
-            found = after
-        else:
-            mended = []
-    else:
-        mended = []
+            found, mended = after, [one for one in found if one not in after]
     if params.fix or params.confirm_deletions:
         _wait_until_it_goes_on(workspace)
     return [
@@ -211,18 +206,14 @@ def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
     was_wrong = before.state in levels
     state = levels.get(stage.state) or ("fixed" if was_wrong and stage.state == "ok" else stage.state)
     answer: Check = {"name": f"{workspace.id} {stage.name}", "state": state, "detail": stage.blocker}
-    if state == "fixed":
-        answer["detail"] = before.blocker
-    elif remedy := status.remedy_of_stage(stage):
-        answer["next"] = remedy
+    answer |= {"detail": before.blocker} if state == "fixed" else present(next=status.remedy_of_stage(stage))
     return answer
 
 
 def _finding(workspace: Workspace, one: Finding, state: str) -> Check:
     name = f"{workspace.id} {nodes.printable(one.where)}"[:120]
     answer: Check = {"name": name, "state": state, "detail": one.message}
-    if one.fix and state != "fixed":
-        answer["next"] = one.fix.replace("`kgd reindex`", "`kgd doctor --fix`")
+    answer |= present(next=one.fix.replace("`kgd reindex`", "`kgd doctor --fix`") if state != "fixed" else "")
     return answer
 
 
@@ -244,8 +235,7 @@ def _others(workspace: Workspace) -> Iterator[Check]:
 
 def _told(workspace: Workspace, state: str, text: str) -> Check:
     told: Check = {"name": workspace.id, "state": state, "detail": text}
-    if state != "ok":
-        told["next"] = status.remedy(text)
+    told |= present(next=status.remedy(text) if state != "ok" else "")
     return told
 
 
@@ -391,10 +381,7 @@ def verify_history(session: Session, params: VerifyHistoryParams) -> VerifyHisto
 
 def _commit(found: Verdict) -> SignedCommit:
     answer: SignedCommit = {"commit": found.commit.id.hex(), "state": found.state, "author": found.commit.author.name}
-    if found.by:
-        answer["by"] = found.by
-    if found.reason:
-        answer["reason"] = found.reason
+    answer |= present(by=found.by, reason=found.reason)
     return answer
 
 

@@ -14,11 +14,10 @@ from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git.remote_settings import check_ref, parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.tools.operation import TOKEN, Command, Hints, Operation, option
-from kgd.tools.parameters import JsonObject
+from kgd.tools.parameters import JsonObject, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones, setup
 from kgd.tools.workspaces.setup import Made, UpResult
-from kgd.tools.workspaces.status import WorkspaceParams
 
 _LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 

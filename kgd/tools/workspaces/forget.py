@@ -27,8 +27,8 @@ from kgd.model.node import Json, Node, strings_in
 from kgd.model.uri import encode_segment, name_of, path_of, slug
 from kgd.tools import addressing
 from kgd.tools.operation import Command, Hints, Operation, option
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
-from kgd.tools.workspaces.status import WorkspaceParams
 from kgd.workspace import forgetting
 from kgd.workspace.files.memory_files import topic_of
 from kgd.workspace.forgetting import Forgotten

@@ -32,11 +32,12 @@ from kgd.tools import addressing, worktrees
 from kgd.tools.hubs import join
 from kgd.tools.nodes import invalid
 from kgd.tools.operation import Command, Hints, Operation, option
-from kgd.tools.parameters import JsonObject
+from kgd.tools.paging import present
+from kgd.tools.parameters import JsonObject, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
 from kgd.tools.workspaces.checks import REPORT_SECONDS
-from kgd.tools.workspaces.status import INVALID_SHOWN, FindingAnswer, WorkspaceParams, code_findings, tree_counts
+from kgd.tools.workspaces.status import INVALID_SHOWN, FindingAnswer, code_findings, tree_counts
 from kgd.workspace.workspace import Workspace
 
 LONGEST_SCAN = 60.0
@@ -133,16 +134,14 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
         "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
         "warnings": [*_shipped(layout), *_misnamed(session, layout, workspace.id), *_invalid(workspace)],
     }
-    if workspace.layout.code_tree is not None:
-        answer["code_tree"] = str(workspace.layout.code_tree)
-    if told := code_findings(workspace):
-        answer["findings"] = told
-    if made.restored:
-        answer["restored"] = True
-    if made.adopted:
-        answer["adopted"] = made.adopted
-        if not answer["published"]:
-            answer["warnings"].append("changes stay on this machine until `kgd share`")
+    answer |= present(
+        code_tree=str(workspace.layout.code_tree or ""),
+        findings=code_findings(workspace),
+        restored=made.restored,
+        adopted=made.adopted,
+    )
+    if made.adopted and not answer["published"]:
+        answer["warnings"].append("changes stay on this machine until `kgd share`")
     if made.unreachable:
         answer["warnings"].append(f"the code's remote could not be checked for a workspace: {made.unreachable}")
     if not layouts.is_known(layout, git_own_file()):
@@ -218,10 +217,9 @@ def _planned(session: Session, directory: Path, id: str | None, params: UpParams
         "warnings": [],
         "dry_run": True,
     }
-    if layout and layouts.removed(layout):
-        planned["restored"] = True
-    elif entry is not None and (remote := clones.remote_of(entry)):
-        planned["adopted"] = remote
+    is_restored = bool(layout and layouts.removed(layout))
+    adopted = clones.remote_of(entry) if entry is not None and not is_restored else ""
+    planned |= present(restored=is_restored, adopted=adopted)
     return planned
 
 
@@ -455,8 +453,7 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
     session.here = None
     if params.all and not params.dry_run:
         join.forget_all(session)
-    if params.dry_run:
-        answer["dry_run"] = True
+    answer |= present(dry_run=params.dry_run)
     return answer
 
 
@@ -506,25 +503,20 @@ def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
             "open": id in opened,
             "kind": "here" if entry.path else "hub" if entry.hub else "clone",
         }
-        if not entry.path:
-            listed["trust"] = "remote"
-        elif id in opened:
-            listed["trust"] = daemon.elsewhere.trust(opened[id])
-        if id in registry.shared:
-            listed["shared"] = True
-        if id in opened:
-            graph = opened[id].graph
-            areas = sum(1 for scheme in ("atom", "molecule") for _ in graph.beginning(f"{scheme}://{id}/"))
-            listed["nodes"], listed["facts"] = len(graph), len(graph) - areas
-            listed["conflicts"] = opened[id].conflicts.total
+        listed |= present(trust="" if entry.path else "remote", shared=id in registry.shared)
+        if workspace := opened.get(id):
+            areas = sum(1 for scheme in ("atom", "molecule") for _ in workspace.graph.beginning(f"{scheme}://{id}/"))
+            listed |= {
+                "nodes": len(workspace.graph),
+                "facts": len(workspace.graph) - areas,
+                "conflicts": workspace.conflicts.total,
+            }
+            listed.setdefault("trust", daemon.elsewhere.trust(workspace))
         found.append(listed)
     answer: WorkspacesResult = {"workspaces": found, "registry": daemon.home.registry, "problems": []}
     if problem := daemon.registry.problem:
         told: RegistryProblem = {"reason": problem.message}
-        if problem.at:
-            told["at"] = problem.at
-        if problem.next:
-            told["next"] = problem.next
+        told |= present(at=problem.at, next=problem.next)
         answer["problems"].append(told)
     if registry.organisation:
         answer["organisation"] = registry.organisation

@@ -25,7 +25,7 @@ from kgd.tools import addressing, nodes, visibility, worktrees
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of, printable
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.paging import present
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
@@ -76,10 +76,6 @@ REMEDIES = {
     "refs/": "In the workspace's repository: `git update-ref NAME VALUE`, with VALUE from this line or another copy.",
 }
 """Remedy by the first words of any other sentence in `kgd status`."""
-
-
-class WorkspaceParams(Params):
-    workspace: str | None = None
 
 
 class PagesAnswer(TypedDict):
@@ -189,11 +185,9 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         "jobs": [],
         "counts": {},
     }
-    if daemon.listening:
-        answer["daemon"]["listening"] = daemon.listening
+    answer["daemon"] |= present(listening=daemon.listening)
     if session.principal is None:
-        if daemon.pages and daemon.pages.url:
-            answer["daemon"]["pages"] = _pages(daemon.pages)
+        answer["daemon"] |= present(pages=_pages(daemon.pages))
         daemon.elsewhere.ask_hubs()
         answer["degraded"] += daemon.troubles()
     here = ""
@@ -213,8 +207,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         if session.principal is not None:
             return _for_holder(session, workspace, answer)
         _add_workspace(answer, workspace, daemon.stages(workspace))
-        if told := worktrees.note(workspace, session.own_cwd, "kgd serves"):
-            answer["workspace"]["note"] = told
+        answer["workspace"] |= present(note=worktrees.note(workspace, session.own_cwd, "kgd serves"))
         answer["degraded"] += daemon.degraded(workspace)
         answer["jobs"] = jobs_listed(daemon.jobs(workspace))
     if session.principal is None:
@@ -227,7 +220,9 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
     return answer
 
 
-def _pages(pages: Pages) -> PagesAnswer:
+def _pages(pages: Pages | None) -> PagesAnswer | None:
+    if pages is None or not pages.url:
+        return None
     try:
         count = len(pages.browsers())
     except Unavailable:  # reported as a problem of the shared state
@@ -269,10 +264,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         "branch": layout.branch,
         "tip": workspace.tip,
     }
-    if layout.code_tree is not None:
-        here["code_tree"] = str(layout.code_tree)
-    if workspace.read_only:
-        here["read_only"] = workspace.read_only
+    here |= present(code_tree=str(layout.code_tree or ""), read_only=workspace.read_only)
     answer["workspace"] = here
     answer["stages"] = [_stage(stage) for stage in stages]
     answer["degraded"] += workspace.degraded()
@@ -280,26 +272,21 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["proposals"] = proposals.count(workspace)
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
-    if misspelt := workspace.misspelt_keys():
-        answer["misspelt_keys"] = misspelt[:INVALID_SHOWN]
     broken = workspace.broken_links(BROKEN_COUNTED)
     answer["broken_links"] = [
         {"source": one.source, "type": one.type, "target": one.target} for one in broken[:BROKEN_SHOWN]
     ]
     counts = {"nodes": len(workspace.graph), "broken_links": len(broken), "invalid_files": len(invalid)}
-    if doubted := Freshness.of(workspace).doubted:
-        counts["unverified"] = len(doubted)
+    counts |= present(unverified=len(Freshness.of(workspace).doubted))
     answer["counts"] = counts | tree_counts(workspace)
-    if told := code(workspace):
-        answer["code"] = told
-    if found := code_findings(workspace):
-        answer["findings"] = found
-    if absent := absence(workspace):
-        answer["degraded"].append(absent)
-    if work := open_work(workspace, answer["proposals"]):
-        answer["to_do"] = work
-    if workspace.conflicts.total:
-        answer["next"] = RESOLVE_OPEN
+    answer["degraded"] += filter(None, [absence(workspace)])
+    answer |= present(
+        misspelt_keys=workspace.misspelt_keys()[:INVALID_SHOWN],
+        code=code(workspace),
+        findings=code_findings(workspace),
+        to_do=open_work(workspace, answer["proposals"]),
+        next=RESOLVE_OPEN if workspace.conflicts.total else "",
+    )
 
 
 def open_work(workspace: Workspace, proposed: int) -> list[WorkAnswer]:
@@ -324,16 +311,10 @@ def _stage(stage: Stage) -> StageAnswer:
     now = time.time()
     answer: StageAnswer = {"name": stage.name, "state": stage.state}
     if stage.last_success is not None:
-        answer["last_success"] = moment(stage.last_success)
-        answer["age"] = max(0, int(now - stage.last_success))
-    if stage.about:
-        answer["about"] = stage.about
-    if stage.blocker:
-        answer["blocker"] = stage.blocker
+        answer["last_success"], answer["age"] = moment(stage.last_success), max(0, int(now - stage.last_success))
     if stage.since is not None:
         answer["blocked_for"] = max(0, int(now - stage.since))
-    if remedy := remedy_of_stage(stage):
-        answer["next"] = remedy
+    answer |= present(about=stage.about, blocker=stage.blocker, next=remedy_of_stage(stage))
     return answer
 
 
@@ -486,10 +467,9 @@ class JobAnswer(TypedDict):
     failure: NotRequired[str]
 
 
-class JobParams(Params):
+class JobParams(WorkspaceParams):
     id: str
     wait: Annotated[float, Field(ge=0, le=60, description="seconds to wait for its end")] = 0
-    workspace: str | None = None
 
 
 def job(session: Session, params: JobParams) -> JobAnswer:

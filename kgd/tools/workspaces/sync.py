@@ -24,9 +24,9 @@ from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import present
-from kgd.tools.parameters import JsonObject, Params
+from kgd.tools.parameters import JsonObject, Params, WorkspaceParams
 from kgd.tools.session import Session
-from kgd.tools.workspaces.status import RESOLVE_OPEN, WorkspaceParams
+from kgd.tools.workspaces.status import RESOLVE_OPEN
 from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
@@ -231,8 +231,7 @@ def _add(
             f"Make {wanted.ref.removeprefix('refs/heads/')} its default branch in the server's settings, or there "
             f"with `git symbolic-ref HEAD {wanted.ref}`."
         )
-    if told:
-        answer["warnings"] = told
+    answer |= present(warnings=told)
     return answer
 
 
@@ -288,12 +287,12 @@ def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer
         "state": machine.state,
         "waits": [],
     }
-    if machine.last_success is not None:
-        answer["last_success"] = moment(int(machine.last_success))
+    answer |= present(
+        last_success=moment(int(machine.last_success)) if machine.last_success is not None else "",
+        direction=machine.remote.direction if machine.remote.direction != "both" else "",
+    )
     if workspace is not None and machine.theirs and workspace.tip and workspace.store.exists(machine.theirs):
         answer["ahead"], answer["behind"] = workspace.store.ahead_behind(bytes.fromhex(workspace.tip), machine.theirs)
-    if machine.remote.direction != "both":
-        answer["direction"] = machine.remote.direction
     for wait in machine.waits:
         told: WaitAnswer = {"kind": wait.kind, "reason": wait.reason}
         told |= present(next=wait.next, commit=wait.commit)
@@ -314,8 +313,7 @@ def _after_round(one: Answer) -> RemoteAnswer:
 
 def _told(error: KgdError) -> WaitAnswer:
     told: WaitAnswer = {"kind": error.kind if isinstance(error, Trouble) else error.code, "reason": error.message}
-    if error.next:
-        told["next"] = error.next
+    told |= present(next=error.next)
     return told
 
 

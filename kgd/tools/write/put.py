@@ -39,7 +39,7 @@ from kgd.tools.operation import (
     option,
 )
 from kgd.tools.paging import present
-from kgd.tools.parameters import Many, Message, Params, RequestId
+from kgd.tools.parameters import Many, Message, RequestId, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
@@ -59,13 +59,12 @@ Conflicts = Literal["resolve", "show"]
 SETTLING = Do("conflicts"), " shows its sides, ", Do("resolve_conflicts"), " resolves it"
 
 
-class PutParams(Params):
+class PutParams(WorkspaceParams):
     changes: Changes
     message: Annotated[Message, Field(description="the reason, in one line")] = ""
     request_id: Annotated[RequestId, Field(description="repeats apply once")] = ""
     dry_run: bool = False
     conflicts: Conflicts = "resolve"
-    workspace: str | None = None
 
 
 class Written(TypedDict):
@@ -228,7 +227,7 @@ def answer_of(
     return answer
 
 
-class RememberParams(Params):
+class RememberParams(WorkspaceParams):
     text: Annotated[str, Field(description="a fact in one sentence, or more")]
     about: Many[str] = Field(default_factory=list)
     cites: Annotated[Many[str], Field(description="path#symbol of the code that it is about")] = Field(
@@ -239,7 +238,6 @@ class RememberParams(Params):
     type: str = "insight"
     detail: Annotated[str | None, Field(description="Markdown, kept as a file of its own")] = None
     dry_run: bool = False
-    workspace: str | None = None
 
 
 def remember(session: Session, params: RememberParams) -> PutResult:
