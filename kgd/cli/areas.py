@@ -9,11 +9,10 @@ from kgd.cli import printing, words
 from kgd.cli.output import show
 from kgd.cli.terminal import (
     address,
-    alert,
     bold,
     faint,
     field,
-    gap,
+    heading,
     is_terminal,
     markdown,
     say,
@@ -136,38 +135,32 @@ def area(answer: Answer) -> None:
         field("coverage", f"{words.counted(facts['files'], 'files')}, {facts['known_files']} with facts")
         if facts["authors"]:
             field("known by", ", ".join(f"{by['name']} ({by['facts']})" for by in facts["authors"]))
-    if mark := answer.get("unverified"):
-        say(alert(f"  ! stale: {mark['reason']}"))
+    printing.doubts(answer, "  ")
     if one.get("knowledge"):
-        _heading("Rules")
+        heading("Rules")
         markdown("\n".join(f"  {line}".rstrip() for line in one["knowledge"].rstrip("\n").split("\n")))
     if answer["members"]:
-        _heading("Areas")
+        heading("Areas")
     for member in answer["members"]:
         say(f"  {bold(member['name'])}  {address(member['id'])}  {faint(', '.join(member['paths']))}", hang=4)
     if facts.get("facts"):
         stale = f", {facts['stale']} stale" if facts["stale"] else ""
-        _heading(f"Facts ({facts['total']}{stale})")
+        heading(f"Facts ({facts['total']}{stale})")
     for fact in facts.get("facts", ()):
         _fact(fact)
     if (total := facts.get("total", 0)) > LISTED:
         say(faint(f"  {LISTED} of {total} facts are shown"))
     if found.get("files"):
-        _heading(f"Files ({found['total']})")
+        heading(f"Files ({found['total']})")
     for file in found.get("files", ()):
         known = f"  {faint(words.counted(file['facts'], 'facts'))}" if file.get("facts") else ""
         say(f"  {file['path']}{known}")
     if (total := found.get("total", 0)) > LISTED:
         say(faint(f"  {LISTED} of {total} files are shown; `kgd coverage --area {short(one['id'])}` lists all"))
     if one.get("changelog"):
-        _heading("Changes")
+        heading("Changes")
     for change in one.get("changelog", ()):
         say(f"  {when(change['createdAt'], change['createdAt'][:10])}  {change['summary']}", hang=4)
-
-
-def _heading(title: str) -> None:
-    gap()
-    say(bold(title))
 
 
 def _fact(fact: Answer) -> None:
@@ -175,6 +168,4 @@ def _fact(fact: Answer) -> None:
         say(f"  {fact.get('summary') or fact['name']}  {fact['uri']}")
     else:
         printing.entry(fact, ", ".join(fact["files"]), "  ")
-    if mark := fact.get("unverified"):
-        say(alert(f"    ! stale: {mark['reason']}"))
-    printing.superseded(fact, "    ")
+    printing.doubts(fact, "    ")

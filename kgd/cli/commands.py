@@ -33,6 +33,21 @@ class Argument(NamedTuple):
         return not self.flags[0].startswith("-")
 
     @property
+    def placeholder(self) -> str:
+        return str(self.options.get("metavar") or self.flags[0].upper())
+
+    @property
+    def value(self) -> str:
+        """The placeholder of an option's value, or its choices; empty for a switch."""
+        if str(self.options.get("action", "")).startswith("store_"):
+            return ""
+        return str(self.options.get("metavar") or "|".join(self.options.get("choices", ())) or "VALUE")
+
+    def in_usage(self, name: str) -> str:
+        """The name of a positional argument, with brackets if it may be absent, and dots if it may be repeated."""
+        return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(self.options.get("nargs", ""), name)
+
+    @property
     def takes_dash(self) -> bool:
         """Whether ``-`` stands for standard input or output, as the help says, or is a word."""
         return _DASH(self.options["help"]) is not None or self.options.get("metavar") in _WORDS

@@ -73,7 +73,7 @@ def _kinds(previous: str) -> str:
         previous: The expression for the word before the completed one.
     """
     switches = dict.fromkeys(
-        flag for verb in VERBS for argument in _options(verb) if _is_switch(argument) for flag in argument.flags
+        flag for verb in VERBS for argument in _options(verb) if not argument.value for flag in argument.flags
     )
     return f"""\
   case "$verb" in
@@ -87,10 +87,6 @@ def _kinds(previous: str) -> str:
 {_asked(positional=False)}
     *=-w|*=--workspace) kind=workspace; workspace="" ;;
   esac"""
-
-
-def _is_switch(argument: Argument) -> bool:
-    return argument.options.get("action") == "store_true"
 
 
 def _values(separator: str) -> list[tuple[str, str]]:

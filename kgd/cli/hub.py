@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kgd.cli.commands import UNHEALTHY
 from kgd.cli.output import show
-from kgd.cli.terminal import bold, clean, say
+from kgd.cli.terminal import bold, clean, say_each
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.config.credentials import secret
@@ -85,8 +85,7 @@ def top(options: Given) -> int:
             now = Snapshot.read(time.monotonic(), answer["text"])
             if refreshes:
                 sys.stdout.write("\033[H\033[J")
-            for line in table(now, before):
-                say(line)
+            say_each(table(now, before), "{}")
             if not refreshes:
                 return 0
             before = now

@@ -1,11 +1,13 @@
-"""Commands that make several calls to the daemon, or none."""
+"""Commands that make several calls to the daemon, or none, and the introduction at the start of a session."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from kgd.cli.commands import EXIT_CODES, INTERRUPTED, toolsets
@@ -13,8 +15,9 @@ from kgd.cli.output import show
 from kgd.cli.progress import shown
 from kgd.cli.terminal import clean
 from kgd.client.connection import Connection
+from kgd.client.start import UNINSTALLED, running
 from kgd.config import Home, has_screen, shell
-from kgd.errors import Invalid, Unavailable
+from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
@@ -71,8 +74,6 @@ def ui(given: Given, options: Given) -> int:
 
 def down(given: Given, options: Given) -> int:
     """Stop the daemon; return when it has released its home."""
-    from kgd.client.start import running
-
     home = Home.find()
     connection = Connection(home, start=False)
     try:
@@ -135,7 +136,6 @@ def uninstall(given: Given, options: Given) -> int:
 def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
     """Remove the entries in clients' settings, stop all processes of the home, and delete the home."""
     from kgd.cli.agents import disconnect
-    from kgd.client.start import UNINSTALLED
 
     for file in disconnect(dry_run=dry_run):
         if not options.get("json"):
@@ -274,8 +274,6 @@ def _manual() -> str:
 
 def _say(text: str, options: Given) -> None:
     if options.get("json"):
-        import json
-
         sys.stdout.write(json.dumps({"message": text}) + "\n")
     elif not options.get("quiet"):
         sys.stdout.write(text + "\n")
@@ -358,3 +356,65 @@ def ingest(given: Given, options: Given) -> int:
         counts.get("unread") and not answer.get("nodes") and not any(name.endswith("_unchanged") for name in counts)
     )
     return EXIT_CODES["VALIDATION_ERROR"][0] if nothing else 0
+
+
+def prime(given: Given, options: Given) -> int:
+    """Print the context for the start of a session. Never fails, because a failing start hook would stop the session.
+    If there is no context, a person gets the reason in one line, and a hook gets nothing.
+    """
+    shape = given.pop("hook", None)
+    try:
+        with Connection(Home.find(), start=_is_workspace_here() or "workspace" in given) as connection:
+            answer = connection.call("prime", given)
+    except KgdError as refusal:
+        if shape:
+            return 0
+        why = str(refusal) if "workspace" in given else _why_not(refusal)
+        show("local.introduction", {"known": False, "reason": why}, options)
+        return 0
+    except Exception as defect:  # noqa: BLE001 the edge of a start hook
+        sys.stderr.write(f"kgd: prime failed ({type(defect).__name__})\n")
+        return 0
+    if shape:
+        sys.stdout.write(json.dumps(envelope(shape, rendered(clean(answer))), ensure_ascii=False) + "\n")
+        return 0
+    show("local.introduction", answer, options)
+    return 0
+
+
+def introduction(answer: Given) -> None:
+    sys.stdout.write(rendered(answer) if "sections" in answer else f"kgd: {answer['reason']}\n")
+
+
+def rendered(answer: Given) -> str:
+    """The answer as Markdown."""
+    parts = []
+    for number, one in enumerate(answer["sections"]):
+        more = [f"- and {one['more']} more"] if one.get("more") else []
+        parts.append("\n".join([f"{'##' if number else '#'} {one['title']}", *one["lines"], *more]))
+    return "\n\n".join(parts) + "\n"
+
+
+def envelope(shape: str, text: str) -> Given:
+    """The output of a start hook: Cursor's form, or the form shared by Claude Code, Codex and VS Code."""
+    if shape == "cursor":
+        return {"additional_context": text}
+    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+
+
+def _is_workspace_here() -> bool:
+    """Whether to start or call a daemon: a daemon is running, or this directory has a workspace."""
+    if running(Home.find()):
+        return True
+    from kgd.git.layout import locate
+
+    try:
+        return locate(Path.cwd()) is not None
+    except (KgdError, OSError):
+        return False
+
+
+def _why_not(refusal: KgdError) -> str:
+    if isinstance(refusal, NotFound) or refusal.message.startswith("no kgd daemon"):
+        return "this directory has no workspace; `kgd up` creates one in a code repository"
+    return str(refusal)

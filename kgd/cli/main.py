@@ -146,9 +146,9 @@ def _refuse_empty(chosen: Verb, options: dict[str, Any]) -> None:
         if not argument.is_positional:
             raise Invalid(f"the value of {argument.flags[-1]} is empty", next="Give a value, or leave the option out.")
         if argument.options.get("nargs") != "*" or value:
-            name = argument.options.get("metavar") or argument.flags[0].upper()
             can_be_absent = argument.options.get("nargs") in ("?", "*")
-            raise Invalid(f"{name} is empty", next="Give a value, or leave it out." if can_be_absent else "")
+            advice = "Give a value, or leave it out." if can_be_absent else ""
+            raise Invalid(f"{argument.placeholder} is empty", next=advice)
 
 
 def _refuse_input(chosen: Verb, options: dict[str, Any]) -> None:
@@ -158,7 +158,7 @@ def _refuse_input(chosen: Verb, options: dict[str, Any]) -> None:
         is_input = "-" in value if isinstance(value, list) else value == "-"
         if not is_input or not argument.is_positional or argument.takes_dash:
             continue
-        name = argument.options.get("metavar") or argument.flags[0].upper()
+        name = argument.placeholder
         other = (
             "; `kgd ingest -` reads a text" if name == "SOURCE" else f", or pass several with `xargs kgd {chosen.name}`"
         )
@@ -295,7 +295,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"kgd {__version__}")
     for argument in GLOBAL:
-        _add(parser, argument, hidden_default=False)
+        parser.add_argument(*argument.flags, **argument.options)
     commands = parser.add_subparsers(dest="verb", metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd")
     used = {word for word in argv if not word.startswith("-")}
     for one in VERBS:
@@ -306,13 +306,11 @@ def _parser(argv: Sequence[str]) -> _Parser:
             continue
         if not {"-h", "--help"}.isdisjoint(argv):
             _explain(sub, one)
-        for argument in one.arguments:
-            _add(sub, argument, hidden_default=False)
-        if one.writes:
-            _add(sub, DRY_RUN, hidden_default=False)
+        for argument in (*one.arguments, *([DRY_RUN] if one.writes else [])):
+            sub.add_argument(*argument.flags, **argument.options)
         shared = sub.add_argument_group("options of every command")
-        for argument in GLOBAL:
-            _add(shared, argument, hidden_default=True)
+        for argument in GLOBAL:  # a default here would replace a value given before the command
+            shared.add_argument(*argument.flags, **{**argument.options, "default": argparse.SUPPRESS})
     return parser
 
 
@@ -327,26 +325,16 @@ def _explain(parser: argparse.ArgumentParser, chosen: Verb) -> None:
 
 def _in_usage(argument: Argument) -> str:
     """A positional argument or a required option, for the first line of the help, which lists the others below."""
-    options = argument.options
-    name = options.get("metavar") or "|".join(options.get("choices", ())) or argument.flags[0].upper()
     if not argument.is_positional:
-        return f"{argument.flags[-1]} {name}" if options.get("required") else ""
-    return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(options.get("nargs", ""), name)
+        return f"{argument.flags[-1]} {argument.value}" if argument.options.get("required") else ""
+    choices = "" if "metavar" in argument.options else "|".join(argument.options.get("choices", ()))
+    return argument.in_usage(choices or argument.placeholder)
 
 
 def _sentence(text: str) -> str:
     from textwrap import fill
 
     return fill(f"{text[0].upper()}{text[1:]}.", terminal.width() - 2)
-
-
-def _add(parser: argparse._ActionsContainer, argument: Argument, *, hidden_default: bool) -> None:
-    """Add an argument. A global option after the command has no default, because the default would reset an option
-    given before the command."""
-    options = dict(argument.options)
-    if hidden_default:
-        options["default"] = argparse.SUPPRESS
-    parser.add_argument(*argument.flags, **options)
 
 
 _JOBS = {

@@ -79,7 +79,7 @@ def spoken(error: KgdError, chosen: Verb, given: dict[str, Any]) -> tuple[str, s
 
 def _flags(verb: Verb) -> dict[str, str]:
     """The parameters of a command, as options."""
-    return _GLOBAL | {argument.dest: _name(argument) for argument in verb.arguments}
+    return _GLOBAL | {one.dest: one.placeholder if one.is_positional else one.flags[-1] for one in verb.arguments}
 
 
 def advised(answer: dict[str, Any], flags: dict[str, str] = _GLOBAL) -> dict[str, Any]:
@@ -156,12 +156,6 @@ def _reworded(text: str, flags: dict[str, str]) -> str:
         return match[0] if flag is None else f"`{flag}`" if match[1] else flag
 
     return _WORD.sub(named, text)
-
-
-def _name(argument: Argument) -> str:
-    if argument.is_positional:
-        return str(argument.options.get("metavar") or argument.flags[0].upper())
-    return argument.flags[-1]
 
 
 NOT_RUNNABLE = (126, 127)

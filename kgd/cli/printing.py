@@ -20,6 +20,8 @@ from kgd.cli.terminal import (
     painted,
     red,
     say,
+    say_each,
+    say_field,
     short,
     when,
     with_addresses,
@@ -120,10 +122,8 @@ def _proposals(node: Answer, told: dict[str, Answer]) -> None:
 
 
 def search(answer: Answer) -> None:
-    if absent := answer.get("absent"):
-        say(absent)
-    if note := answer.get("note"):
-        say(alert(f"! {note}"))
+    say_field(answer, "absent")
+    say_field(answer, "note", alert("! {}"))
     _hits(answer["hits"])
     if not answer["hits"]:
         _no_hits(answer.get("hint", ""))
@@ -162,9 +162,14 @@ def _hits(hits: list[Answer]) -> None:
                 say(f"    {text}")
         if why and not (is_terminal() and title):
             say(f"    {faint('; '.join(why) if is_terminal() else words.listed(why))}")
-        if doubt := hit.get("unverified"):
-            say(alert(f"    ! stale: {doubt['reason']}"))
-        superseded(hit, "    ")
+        doubts(hit, "    ")
+
+
+def doubts(node: Answer, indent: str) -> None:
+    """The reason why a node is stale, and the node that supersedes it."""
+    if doubt := node.get("unverified"):
+        say(alert(f"{indent}! stale: {' '.join(doubt['reason'].split())}"))
+    superseded(node, indent)
 
 
 def superseded(node: Answer, indent: str) -> None:
@@ -239,9 +244,7 @@ def traverse(answer: Answer) -> None:
         _reached(node)
         if path := _path(node, paths):
             say(faint(f"        {path}"))
-        if doubt := node.get("unverified"):
-            say(alert(f"        ! stale: {doubt['reason']}"))
-        superseded(node, "        ")
+        doubts(node, "        ")
     _unreached(answer)
     _cut(answer)
     for link in answer["broken_links"]:
@@ -408,8 +411,7 @@ def _alerts(node: Answer) -> None:
     if doubt := node.get("unverified"):
         say(alert(f"  ! stale: {doubt['reason']}; `kgd stale --verify {short(node['uri'])}` after a check"))
     superseded(node, "  ")
-    if node.get("lapsed"):
-        say(alert(f"  ! {node['lapsed']}"))
+    say_field(node, "lapsed", alert("  ! {}"))
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
 
@@ -422,8 +424,7 @@ def sections(found: list[Answer]) -> None:
     """Print the sections of a task, each below its title."""
     for one in found:
         say(f"  {bold(one['title'])}")
-        for line in one["content"].splitlines():
-            say(f"    {line}")
+        say_each(one["content"].splitlines(), "    {}")
 
 
 def weighed(weight: float) -> str:
@@ -448,8 +449,7 @@ def _citation(one: Answer) -> None:
         say(f"    {number:>5}  {line}")
     if diff := one.get("diff"):
         say("    changed since:")
-        for line in diff.splitlines():
-            say(f"      {line}")
+        say_each(diff.splitlines(), "      {}")
 
 
 def _rest(answer: Answer, *but: str) -> None:
@@ -499,8 +499,7 @@ def _message(one: dict[str, Any]) -> None:
     say()
     answered = f", answers {one['answers']}" if one.get("answers") else ""
     say(f"  {bold(fenced_line(one['sender'], 255))} {one.get('at', '')}  {one['uri']}{answered}")
-    for line in fenced(one["content"]).rstrip("\n").split("\n"):
-        say(f"    {line}")
+    say_each(fenced(one["content"]).rstrip("\n").split("\n"), "    {}")
     for call in one.get("tool_calls", ()):
         say(f"    [{fenced_line(call.get('name', 'tool'), 255)}] {fenced(words.text(call.get('arguments', '')))}")
     if one.get("content_cut"):
@@ -516,8 +515,7 @@ def stale(answer: Answer) -> None:
         else:
             say(f"{address(node['uri'])}  {node.get('summary') or node['name']}")
         _mark(node["unverified"])
-    if note := answer.get("note"):
-        say(alert(f"! {note}"))
+    say_field(answer, "note", alert("! {}"))
     say(answer["next"])
 
 

@@ -6,7 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.terminal import address, alert, bold, commit, complain, faint, gap, is_terminal, say, short, table, when
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    complain,
+    faint,
+    gap,
+    heading,
+    is_terminal,
+    say,
+    say_each,
+    say_field,
+    short,
+    table,
+    when,
+)
 
 Answer = dict[str, Any]
 _HEADINGS = {
@@ -43,11 +59,11 @@ def context(answer: Answer) -> None:
     _in_the_code(answer.get("code", ()))
     _changes(answer)
     if answer.get("likely_files"):
-        _section("Likely files")
+        heading("Likely files")
         for one in answer["likely_files"]:
             say(f"  {one['path']} {faint('(' + ', '.join(one['why']) + ')')}", hang=4)
     if answer["changed_together"]:
-        _section("Files that often change with them")
+        heading("Files that often change with them")
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     _known_by(answer)
@@ -68,7 +84,7 @@ def _nothing_known(answer: Answer, missing: Answer) -> None:
 
 def _in_the_code(found: Sequence[Answer]) -> None:
     if found:
-        _section("In the code")
+        heading("In the code")
         for one in found:
             _code(one)
 
@@ -91,7 +107,7 @@ def _in_no_area(answer: Answer, missing: Answer | None) -> None:
             gap()
             say(f"{len(paths)} files belong to no area")
     elif len(paths) > 1 or (paths and not missing):
-        _section("In no area")
+        heading("In no area")
         for path in paths:
             say(f"  {path}{'' if path in described else ' (not described)'}")
 
@@ -122,8 +138,7 @@ def why(answer: Answer) -> None:
 
 
 def _notes(answer: Answer) -> None:
-    for one in answer.get("notes", ()):
-        say(alert(f"! {one}"), hang=2)
+    say_each(answer.get("notes", ()), alert("! {}"), hang=2)
 
 
 def _after(missing: str) -> str:
@@ -148,14 +163,9 @@ def _known_by(answer: Answer) -> None:
 def _changes(answer: Answer) -> None:
     for name, title in (("changes", "Recent changes"), ("tried_before", "Related past commits")):
         if answer.get(name):
-            _section(title)
+            heading(title)
             for one in answer[name]:
                 _change(one)
-
-
-def _section(title: str) -> None:
-    gap()
-    say(bold(title))
 
 
 def _items(answer: Answer) -> None:
@@ -166,8 +176,8 @@ def _items(answer: Answer) -> None:
         if item not in of_file:
             sections.setdefault(_HEADINGS.get(item["kind"], "Other nodes"), []).append(item)
     sections |= {"About the file": of_file} if of_file else {}
-    for heading, items in sections.items():
-        _section(heading)
+    for title, items in sections.items():
+        heading(title)
         for item in items:
             _item(item)
 
@@ -195,8 +205,7 @@ def _lines(answer: Answer) -> None:
             say("  written before the history of this shallow clone")
             continue
         _change(one)
-        if one.get("was"):
-            say(faint(f"    was {one['was']}"))
+        say_field(one, "was", faint("    was {}"))
 
 
 def _change(one: Answer) -> None:
@@ -219,9 +228,7 @@ def _item(item: Answer) -> None:
         say(f"  {item['name']}  {item['uri']}")
     if not title:
         say(f"    {faint(_one_line(item['why']))}", hang=6)
-    if stale := item.get("unverified"):
-        say(alert(f"    ! stale: {_one_line(stale['reason'])}"))
-    printing.superseded(item, "    ")
+    printing.doubts(item, "    ")
     if item.get("conflicts"):
         say(alert(f"    ! open conflict: {', '.join(item['conflicts'])}"))
     if item.get("summary") and item["summary"] != title:
@@ -286,8 +293,7 @@ def broken(answer: Answer) -> None:
         say(address(missing["uri"]))
         for link in missing["links"]:
             say(f"    {link['type']} from {address(link['source'])}")
-        if moved := missing.get("next"):
-            say(f"    {moved}", hang=4)
+        say_field(missing, "next", "    {}", hang=4)
     left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in answer["broken"] if "moved" not in one]
     if not answer["broken"]:
         say("no broken links")

@@ -19,6 +19,7 @@ from kgd.cli.terminal import (
     is_terminal,
     red,
     say,
+    say_field,
     short,
     table,
     verbatim,
@@ -43,8 +44,7 @@ def history(answer: Answer) -> None:
         for uri in entry["nodes"]:
             if not is_terminal() or not (entry.get("diff") or uri in entry["message"]):
                 say(f"    {address(uri)}")
-        if entry.get("more_nodes"):
-            say(f"    and {entry['more_nodes']} more")
+        say_field(entry, "more_nodes", "    and {} more")
         diffs(entry.get("diff", ()))
     _no_commits(answer)
 
@@ -67,8 +67,7 @@ def log(answer: Answer) -> None:
 def _no_commits(answer: Answer) -> None:
     if not answer["commits"]:
         say("no commits")
-        if answer.get("next"):
-            say(answer["next"])
+        say_field(answer, "next")
 
 
 def blame(answer: Answer) -> None:
@@ -201,8 +200,7 @@ def _new_knowledge(answer: Answer) -> None:
         say("no new knowledge")
     if answer.get("more") and not answer.get("accepted"):
         say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --author or --since")
-    if answer.get("cut"):
-        say(alert(f"  ! {answer['cut']}: narrow it by --since"))
+    say_field(answer, "cut", alert("  ! {}: narrow it by --since"))
 
 
 def conflicts(answer: Answer) -> None:
@@ -276,8 +274,7 @@ def author(answer: Answer) -> None:
             printing.entry(one, when(one["at"]), "  ")
         else:
             say(f"  {address(one['uri'])}  {one['at'][:10]}")
-            if one.get("summary"):
-                say(f"    {one['summary']}")
+            say_field(one, "summary", "    {}")
         if one.get("disputed"):
             fields = ", ".join(one["disputed"])
             say(alert(f"    ! this author's version; in conflict over {fields}: `kgd conflicts {short(one['uri'])}`"))
@@ -293,8 +290,7 @@ def author(answer: Answer) -> None:
         _listed("proposes", f"{one['id']}: {one['message']}")
     for one in answer["stale"]:
         _listed("stale", f"{address(one['uri'])}: {one['unverified']['reason']}")
-    if answer.get("cut"):
-        say(alert(f"  ! {answer['cut']}"))
+    say_field(answer, "cut", alert("  ! {}"))
 
 
 def _listed(label: str, value: str) -> None:

@@ -10,7 +10,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, is_terminal, red, say, verbatim, when
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    faint,
+    field,
+    good,
+    is_terminal,
+    red,
+    say,
+    say_each,
+    say_field,
+    verbatim,
+    when,
+)
 
 Answer = dict[str, Any]
 COMMITS_NAMED = 3
@@ -100,8 +115,7 @@ def status(answer: Answer) -> None:
     if here := answer.get("workspace"):
         say(f"workspace {bold(here['id'])} in {here['path']}")
         field("tip", f"{commit(here['tip'])} on {here['branch']}")
-        if note := here.get("note"):
-            say(alert(f"  ! {note}"))
+        say_field(here, "note", alert("  ! {}"))
     elif answer.get("unavailable"):
         say(alert(f"the workspace of this directory cannot be opened: {answer['unavailable']}"))
     else:
@@ -115,8 +129,7 @@ def status(answer: Answer) -> None:
         say(alert(f"  ! {_from_here(sentence)}"))
     for file in answer["invalid_files"]:
         say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
-    for sentence in answer.get("misspelt_keys", ()):
-        say(alert(f"  ! {sentence}"))
+    say_each(answer.get("misspelt_keys", ()), alert("  ! {}"))
     broken_links(answer)
     for one in answer.get("to_do", ()):
         say(alert(f"  ! {one['what']}; {one['next'].removesuffix('.')}"))
@@ -236,8 +249,7 @@ def verify_history(answer: Answer) -> None:
     for one in answer["problems"]:
         who = one.get("by") or one["author"]
         say(red(f"! {words.short(one['commit'])} {one['state']} ({who}){printing.tail(one.get('reason'))}"))
-    if answer["more_problems"]:
-        say(f"  and {answer['more_problems']} more")
+    say_field(answer, "more_problems", "  and {} more")
     printing.warnings(answer)
     if answer["ok"]:
         what = "every commit since the requirement is signed" if answer["required"] else "no signature is bad"
@@ -251,8 +263,7 @@ def forget(answer: Answer) -> None:
         say(f"{'would rewrite' if would else 'rewrote'} {commits}; the secret {'is' if would else 'was'} in {files}:")
     else:
         say("no commit here contains the secret")
-    for path in answer["files"]:
-        say(f"  {path}")
+    say_each(answer["files"], "  {}")
     if answer.get("commit"):
         say(f"recorded in commit {words.short(answer['commit'])}{'' if answer['signed'] else ', which is not signed'}")
     for remote in answer["remotes"]:
@@ -267,12 +278,10 @@ def forget(answer: Answer) -> None:
 def uninstall(answer: Answer) -> None:
     what = "would remove" if answer.get("dry_run") else "removed"
     say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
-    for place in answer["kept"]:
-        say(f"  its knowledge is in {place}")
+    say_each(answer["kept"], "  its knowledge is in {}")
     for place in answer["installed"]:
         say(f"  kgd's settings and hooks {'would be' if answer.get('dry_run') else 'are'} removed from {place}")
-    for place in answer["left"]:
-        say(f"  ! {place} has files that are not part of the workspace yet, and was left unchanged")
+    say_each(answer["left"], "  ! {} has files that are not part of the workspace yet, and was left unchanged")
     if answer["kept"] and not answer.get("dry_run"):
         say("  `kgd up` in the same directory restores it")
 
@@ -331,12 +340,9 @@ def ingested(answer: Answer) -> None:
     if len(nodes) > SHOWN:
         say(f"  and {len(nodes) - SHOWN} more" if len(nodes) < MOST_ANSWERED else "  and more")
     trouble = answer.get("trouble", [])
-    for line in trouble:
-        say(f"  ! {line}")
-    if answer.get("more_trouble"):
-        say(f"  ! and {answer['more_trouble']} more")
-    if answer.get("next"):
-        say(answer["next"])
+    say_each(trouble, "  ! {}")
+    say_field(answer, "more_trouble", "  ! and {} more")
+    say_field(answer, "next")
 
 
 def jobs(answer: Answer) -> None:

@@ -11,7 +11,19 @@ from typing import Any
 from kgd.cli import words
 from kgd.cli.printing import Answer, health, put, tail, warnings
 from kgd.cli.printing_history import diffs
-from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table, when, with_addresses
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    is_terminal,
+    say,
+    say_each,
+    say_field,
+    table,
+    when,
+    with_addresses,
+)
 
 
 def install(answer: Answer) -> None:
@@ -54,17 +66,14 @@ def proposals(answer: Answer) -> None:
     for one in answer["proposals"]:
         state = "" if one["state"] == "open" else f"  [{one['state']}]"
         say(f"{bold(one['id'])}  {one['author']}, {when(one['at'])}{state}", hang=4)
-        if one.get("pushed_by"):
-            say(f"    pushed by {one['pushed_by']}")
+        say_field(one, "pushed_by", "    pushed by {}")
         say(f"    {one['message']}")
-        for line in one.get("description", "").splitlines():
-            say(f"    {line}")
+        say_each(one.get("description", "").splitlines(), "    {}")
         for uri in () if "diff" in one else one["nodes"]:
             say(f"    {address(uri)}{'  (changed here too)' if uri in one.get('conflicts', ()) else ''}")
         if one.get("more_nodes") and "diff" not in one:
             say(f"    and {one['more_nodes']} more")
-        if one.get("why"):
-            say(alert(f"    ! {one['why']}"))
+        say_field(one, "why", alert("    ! {}"))
         for bundle in one.get("reasons", ()):
             named = " ".join(map(address, bundle["nodes"]))
             say(f"    {bundle['kind']} {named}: {with_addresses(bundle['reason'])}", hang=6)
@@ -74,18 +83,15 @@ def proposals(answer: Answer) -> None:
             say(f"    {words.counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']}`")
     if not answer["proposals"]:
         say("no open proposals")
-    if answer.get("next"):
-        say(answer["next"])
+    say_field(answer, "next")
 
 
 def compressed(answer: Answer) -> None:
     for one in answer["changes"]:
         say(f"{bold(one['kind'])}  {'  '.join(map(address, one['nodes']))}", hang=4)
         say(f"    {with_addresses(one['reason'])}")
-    for line in answer.get("trouble", ()):
-        say(f"  ! {line}")
-    for id in answer.get("waiting", ()):
-        say(f"{id} is still open from an earlier run")
+    say_each(answer.get("trouble", ()), "  ! {}")
+    say_each(answer.get("waiting", ()), "{} is still open from an earlier run")
     say(answer["next"])
 
 
@@ -107,8 +113,7 @@ def _comments(found: Iterable[Mapping[str, Any]]) -> None:
 
 def rejected(answer: Answer) -> None:
     say(f"{answer['proposal']} is rejected and archived as {answer['kept']}", hang=2)
-    if answer.get("still_there"):
-        say(f"  ! it is closed here, but still listed by the remote: {answer['still_there']}")
+    say_field(answer, "still_there", "  ! it is closed here, but still listed by the remote: {}")
 
 
 def submitted(answer: Answer) -> None:
@@ -121,8 +126,7 @@ def submitted(answer: Answer) -> None:
     say(f"{would}{answer['outcome']} in {where}{what}")
     for one in answer["changes"]:
         say(f"  {one['outcome']:<10}{address(one['uri'])}{tail(one.get('why'))}", hang=12)
-    if answer.get("why"):
-        say(f"  because {answer['why']}")
+    say_field(answer, "why", "  because {}")
     there = f" -w {answer['workspace']}" if answer.get("remote") == answer["workspace"] else ""
     follow = f" `kgd proposals {proposal}{there}` shows it." if proposal else ""
     say(f"  {answer['look']}{follow}")
@@ -152,12 +156,10 @@ def left(answer: Answer) -> None:
 
 
 def whoami(answer: Answer) -> None:
-    if answer["person"]:
-        say(f"here: {answer['person']}")
+    say_field(answer, "person", "here: {}")
     for hub in answer["hubs"]:
         say(bold(hub["hub"]))
-        if hub.get("problem"):
-            say(f"  {hub['problem']}")
+        say_field(hub, "problem", "  {}")
         _holder(hub)
     if not answer["hubs"]:
         say("no hub was joined; `kgd join URL` joins one")
@@ -216,14 +218,12 @@ def token_log(answer: Answer) -> None:
 
 
 def token_verify(answer: Answer) -> None:
-    for problem in answer["problems"]:
-        say(f"! {problem}")
+    say_each(answer["problems"], "! {}")
     if not answer["last"]:
         say("no line of the audit log is in the chain yet")
     elif answer["ok"]:
         say(f"lines {answer['first']} to {answer['last']} are intact; the last hash is {answer['hash']}")
-    if answer["open"]:
-        say(f"{answer['open']} newer lines are not in the chain yet")
+    say_field(answer, "open", "{} newer lines are not in the chain yet")
 
 
 def remotes(answer: Answer) -> None:
@@ -238,13 +238,11 @@ def remotes(answer: Answer) -> None:
             say(f"  merged as {commit(one['merged'])}")
         for wait in one["waits"]:
             say(alert(f"  ! {wait['reason']}"))
-            if wait.get("next"):
-                say(f"    {wait['next']}")
+            say_field(wait, "next", "    {}")
     if not answer["remotes"]:
         say("not shared: nothing leaves this machine")
     warnings(answer, indent="")
-    if answer.get("next"):
-        say(answer["next"])
+    say_field(answer, "next")
 
 
 def imported(answer: Answer) -> None:
@@ -276,22 +274,13 @@ def exported(answer: Answer) -> None:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {_named(name, count)}" for name, count in counts.items())
-
-
-def _named(name: str, count: int) -> str:
-    """The name in the singular or plural. The name of a count is a plural, or an outcome for files and nodes."""
-    plain = name.replace("_", " ")
-    if count != 1 or not plain.endswith("s"):
-        return plain
-    return f"{plain[:-3]}y" if plain.endswith("ies") else plain[:-1]
+    return ", ".join(words.counted(count, name.replace("_", " ")) for name, count in counts.items())
 
 
 def _troubles(answer: Answer) -> None:
     for one in answer["troubles"]:
         say(_trouble(one))
-    if answer.get("more_troubles"):
-        say(f"  ! and {answer['more_troubles']} more")
+    say_field(answer, "more_troubles", "  ! and {} more")
 
 
 def _trouble(one: dict[str, str]) -> str:

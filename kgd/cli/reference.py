@@ -55,11 +55,11 @@ def page() -> str:
 
 
 def _section(verb: Verb) -> list[str]:
-    positional = [_placeholder(argument) for argument in verb.arguments if argument.is_positional]
+    positional = [argument.in_usage(argument.placeholder) for argument in verb.arguments if argument.is_positional]
     usage = " ".join(["kgd", verb.name, *positional])
     local = " (local)" if verb.alone else ""
     dry = f" Takes `{DRY_RUN.flags[0]}`." if verb.writes else ""
-    told = [f"### `{usage}`{local}\n", f"{verb.help[0].upper()}{verb.help[1:]}.{dry}\n", *_table(verb.arguments)]
+    told = [f"### `{usage}`{local}\n", f"{_sentence(verb.help)}.{dry}\n", *_table(verb.arguments)]
     if lines := [f"{line}  # {purpose}" for line, purpose in verb.examples]:
         told += ["```sh", *lines, "```\n"]
     return told
@@ -74,18 +74,9 @@ def _table(arguments: tuple[Argument, ...]) -> list[str]:
 
 def _spelled(argument: Argument) -> str:
     if argument.is_positional:
-        return f"`{_placeholder(argument)}`"
-    value = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
-    takes = not str(argument.options.get("action", "")).startswith("store_")
-    return ", ".join(f"`{flag}`" for flag in argument.flags) + (
-        f" `{value or 'VALUE'}`".replace("|", "\\|") if takes else ""
-    )
-
-
-def _placeholder(argument: Argument) -> str:
-    name = str(argument.options.get("metavar") or argument.flags[0].upper())
-    many = argument.options.get("nargs")
-    return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(str(many), name)
+        return f"`{argument.in_usage(argument.placeholder)}`"
+    value = f" `{argument.value}`".replace("|", "\\|") if argument.value else ""
+    return ", ".join(f"`{flag}`" for flag in argument.flags) + value
 
 
 def _meaning(argument: Argument) -> str:
@@ -171,24 +162,17 @@ def _statuses() -> list[tuple[str, str]]:
 
 
 def _verb(verb: Verb) -> list[str]:
-    places = " ".join(_place(argument) for argument in verb.arguments if argument.is_positional)
+    positional = [argument for argument in verb.arguments if argument.is_positional]
+    places = " ".join(argument.in_usage(f"\\fI{_text(argument.placeholder)}\\fR") for argument in positional)
     lines = [".TP", f"\\fBkgd {_text(verb.name)}\\fR {places}".rstrip(), _text(f"{_sentence(verb.help)}.")]
     given = [line for argument in verb.arguments if not argument.is_positional for line in _argument(argument)]
     return [*lines, *([".RS", *given, ".RE"] if given else [])]
 
 
 def _argument(argument: Argument) -> list[str]:
-    value = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
-    takes = not str(argument.options.get("action", "")).startswith("store_")
     flags = ", ".join(f"\\fB{_text(flag)}\\fR" for flag in argument.flags)
-    spelled = f"{flags} \\fI{_text(str(value or 'VALUE'))}\\fR" if takes else flags
+    spelled = f"{flags} \\fI{_text(argument.value)}\\fR" if argument.value else flags
     return [".TP", spelled, _text(str(argument.options["help"]))]
-
-
-def _place(argument: Argument) -> str:
-    name = f"\\fI{_text(str(argument.options.get('metavar') or argument.flags[0].upper()))}\\fR"
-    many = str(argument.options.get("nargs"))
-    return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(many, name)
 
 
 def _items(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from kgd.cli import printing, words
 from kgd.cli.output import show
-from kgd.cli.terminal import address, bold, faint, is_terminal, say, table
+from kgd.cli.terminal import address, bold, faint, is_terminal, say, say_each, table
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, NotFound
@@ -164,5 +164,4 @@ def task_show(answer: Answer) -> None:
     printing.warnings(data)
     if (hints := data.get("graphHints")) and not already:
         say(hints["message"])
-        for action in hints["suggestedActions"]:
-            say(f"  - {action}")
+        say_each(hints["suggestedActions"], "  - {}")

@@ -9,7 +9,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import IO, Any
 
 from kgd.cli import words
@@ -60,25 +61,12 @@ def painted(text: str, style: str) -> str:
     return f"{begin}{text.replace(RESET, RESET + begin)}{RESET}"
 
 
-def bold(text: str) -> str:
-    return painted(text, "bold")
-
-
-def faint(text: str) -> str:
-    return painted(text, "faint")
-
-
-def good(text: str) -> str:
-    return painted(text, "good")
-
-
-def red(text: str) -> str:
-    """The text in the colour for missing or unreadable things."""
-    return painted(text, "bad")
-
-
-def alert(text: str) -> str:
-    return painted(text, "warning")
+bold = partial(painted, style="bold")
+faint = partial(painted, style="faint")
+good = partial(painted, style="good")
+red = partial(painted, style="bad")
+"""For missing or unreadable things."""
+alert = partial(painted, style="warning")
 
 
 def commit(id: str | None) -> str:
@@ -161,10 +149,28 @@ def say(text: str = "", hang: int | None = None) -> None:
     sys.stdout.write(fitted(text, hang) + "\n")
 
 
+def say_field(answer: Mapping[str, Any], name: str, form: str = "{}", hang: int | None = None) -> None:
+    """Write a field of an answer in a form, if it has a value."""
+    if value := answer.get(name):
+        say(form.format(value), hang)
+
+
+def say_each(values: Iterable[Any], form: str, hang: int | None = None) -> None:
+    """Write each value on a line of its own."""
+    for value in values:
+        say(form.format(value), hang)
+
+
 def gap() -> None:
     """Write an empty line between two parts of an answer on a terminal, and none before the first part."""
     if _has_lines and is_terminal():
         say()
+
+
+def heading(title: str) -> None:
+    """Begin a part of an answer."""
+    gap()
+    say(bold(title))
 
 
 def verbatim(text: str) -> None:

@@ -4,44 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-_SINGULAR = {
-    "directories": "directory",
-    "comments": "comment",
-    "commits": "commit",
-    "nodes": "node",
-    "relations": "relation",
-    "files": "file",
-    "paths": "path",
-    "conflicts": "conflict",
-    "links": "link",
-    "facts": "fact",
-    "browsers": "browser",
-    "tokens": "token",
-    "answers": "answer",
-    "lines": "line",
-    "symlinks": "symlink",
-    "proposals": "proposal",
-    "entries": "entry",
-    "documents": "document",
-    "chunks": "chunk",
-    "messages": "message",
-    "symbols": "symbol",
-    "changes": "change",
-    "authors": "author",
-    "areas": "area",
-    "gotchas": "gotcha",
-    "patterns": "pattern",
-    "decisions": "decision",
-    "tasks": "task",
-    "concepts": "concept",
-    "results": "result",
-}
-
 
 def counted(count: int, thing: str) -> str:
     """``1 open conflict``, ``2 chunks new``, ``1,746 files``; `thing` is the plural."""
-    named = thing if count != 1 else " ".join(_SINGULAR.get(word, word) for word in thing.split(" "))
+    named = thing if count != 1 else " ".join(map(_singular, thing.split(" ")))
     return f"{count:,} {named}"
+
+
+def _singular(word: str) -> str:
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
 
 
 def counts(many: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli.agents import rendered
+from kgd.cli.local import rendered
 from kgd.errors import NotFound
 from kgd.model.access import Principal, Scope
 from kgd.tools import call

@@ -260,7 +260,7 @@ PRIME = Operation(
             ),
             place=50,
             examples=(("kgd prime", "the briefing of an agent at the start of a session"),),
-            own="agents.prime",
+            own="local.prime",
         ),
     ),
 )
