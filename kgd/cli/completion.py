@@ -2,7 +2,7 @@
 
 A script finds the command, skipping global options and their values. It then offers the command's options and words, or
 the words that an option takes. For nodes, tasks, areas and workspaces it asks a running daemon
-(`kgd.cli.completing`). If there is nothing to offer, it offers files.
+(`kgd complete`). If there is nothing to offer, it offers files.
 """
 
 from __future__ import annotations

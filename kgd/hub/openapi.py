@@ -11,7 +11,7 @@ from kgd.hub.problem_details import MEDIA_TYPE, TITLE
 from kgd.tools import SERVED
 from kgd.tools.hubs.tokens import ChildParams, MintResult, TokenAnswer
 from kgd.tools.operation import Operation
-from kgd.tools.schemas import full_schema, input_schema
+from kgd.tools.parameters import full_schema, input_schema
 from kgd.tools.session import LONGEST_REQUEST
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 422, 429, 503)

@@ -64,8 +64,7 @@ from kgd.model.uri import Uri
 from kgd.tools import TOOLS
 from kgd.tools.hubs import token_calls
 from kgd.tools.operation import Operation
-from kgd.tools.parameters import read
-from kgd.tools.schemas import OBJECT, brief_schema, output_schema
+from kgd.tools.parameters import OBJECT, brief_schema, output_schema, read
 from kgd.tools.session import Session, answered_at
 
 THREADS = 256

@@ -18,8 +18,7 @@ from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS
 from kgd.tools.context.prime import AFTER
-from kgd.tools.parameters import read
-from kgd.tools.schemas import input_schema
+from kgd.tools.parameters import input_schema, read
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutParams
 from tests.surfaces.conftest import code, daemon, session

@@ -129,7 +129,7 @@ BUGS: dict[str, Bug] = {
     ),
     "28-deep-import": Bug(
         "an import of deeply nested data is an INTERNAL error",
-        "kgd/tools/exchange/imports.py",
+        "kgd/tools/exchange.py",
         "            canonical.check_depth(one.node.data)\n",
         "            pass\n",
         (f"{_RULES}test_every_way_refuses[very deep data]",),

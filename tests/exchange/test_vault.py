@@ -11,7 +11,7 @@ import pytest
 from kgd.errors import Invalid, NotFound
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.exchange import imports
+from kgd.tools import exchange
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 
@@ -271,7 +271,7 @@ def round_trip(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
 def test_many_notes_survive_a_round_trip_in_commits_of_a_bounded_size(
     ask: Ask, ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "MAX_EDITS", 40)
+    monkeypatch.setattr(exchange, "MAX_EDITS", 40)
     assert len(round_trip(ask, ws, tmp_path, 100)["commits"]) == 3
 
 

@@ -13,7 +13,7 @@ from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.model.access import Principal, Scope
 from kgd.tools import TOOLS
 from kgd.tools.paging import HARD_LIMIT, size_of
-from kgd.tools.schemas import input_schema
+from kgd.tools.parameters import input_schema
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.ingest.talk import lines, said

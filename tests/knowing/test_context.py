@@ -20,7 +20,7 @@ from kgd.mcp.server import Surface
 from kgd.model.access import Principal, Scope
 from kgd.tools import TOOLS, call
 from kgd.tools.nodes import overlay_of
-from kgd.tools.schemas import input_schema
+from kgd.tools.parameters import input_schema
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert

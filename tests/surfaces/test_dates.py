@@ -10,7 +10,7 @@ import pytest
 
 from kgd.errors import Invalid
 from kgd.model.dates import named_in, span_of
-from kgd.tools import EVERY, schemas
+from kgd.tools import EVERY, parameters
 from tests.surfaces.conftest import Ask, upsert
 from tests.waiting import until
 
@@ -98,7 +98,7 @@ def test_all_operations_describe_a_period_alike() -> None:
     described = {
         properties["since"]["type"]
         for one in EVERY.values()
-        if "since" in (properties := schemas.input_schema(one.Params).get("properties", {}))
+        if "since" in (properties := parameters.input_schema(one.Params).get("properties", {}))
     }
     assert len(described) == 1
 

@@ -16,7 +16,7 @@ from mcp.types import CallToolResult
 from kgd import tools
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS
-from kgd.tools.schemas import full_schema
+from kgd.tools.parameters import full_schema
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
 

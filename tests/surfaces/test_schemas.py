@@ -9,8 +9,8 @@ import pytest
 
 from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.tools import LOCAL, TOOLS
+from kgd.tools.parameters import brief_schema, input_schema, output_schema
 from kgd.tools.reference import updated
-from kgd.tools.schemas import brief_schema, input_schema, output_schema
 
 DOCS = Path(__file__).parents[2] / "docs" / "mcp.md"
 

@@ -19,8 +19,7 @@ from kgd.model.access import Verb
 from kgd.model.change import VERIFY, Author
 from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.authors import MOST_COMMITS, by_agent, known_authors
-from kgd.tools.history.recent import recent_commits
+from kgd.tools.history.recent import MOST_COMMITS, by_agent, known_authors, recent_commits
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks

@@ -17,9 +17,9 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
-from kgd.tools.authors import correction, is_callers
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
+from kgd.tools.history.recent import correction, is_callers
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, line, made_at, printable, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin

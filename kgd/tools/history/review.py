@@ -22,11 +22,21 @@ from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.authors import MOST_COMMITS, by_agent, correction, is_commit_by, is_own
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.history import RevertResult
-from kgd.tools.history.recent import Approvals, Reverts, last_review, note_review, recent_commits
+from kgd.tools.history.recent import (
+    MOST_COMMITS,
+    Approvals,
+    Reverts,
+    by_agent,
+    correction,
+    is_commit_by,
+    is_own,
+    last_review,
+    note_review,
+    recent_commits,
+)
 from kgd.tools.nodes import is_agent, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present

@@ -15,9 +15,9 @@ from kgd.model.change import Author
 from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.authors import correction
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
+from kgd.tools.history.recent import correction
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, present, size_of

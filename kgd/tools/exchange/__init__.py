@@ -1,1 +1,0 @@
-"""The import and export tools: reconcile a source with the stored nodes, and write files."""
