@@ -6,7 +6,6 @@ Pages are joined into one answer. Callers may pass a node instead of its URI.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import threading
@@ -17,9 +16,9 @@ from typing import Any
 
 from kgd.api import values
 from kgd.api.values import Edge, NewEdge, NewNode, Node, Source
-from kgd.client.connection import LINE_LIMIT, Connection, Gone
+from kgd.client.connection import Connection, Gone
 from kgd.config import Home
-from kgd.errors import Invalid, Limit
+from kgd.errors import Invalid
 
 CONNECTIONS = 16
 """Number of concurrent calls of one workspace object; further calls wait."""
@@ -57,13 +56,12 @@ class Connections:
         Raises:
             KgdError: The operation refused, or the daemon cannot be started.
         """
-        given = _as_json(name, args)
         for lost in range(MOST_LOST + 1):
             if self._closed:
                 raise Invalid("this workspace object was closed", next="Open it again with kgd.open.")
             try:
                 with self._slots, self._lent() as connection:
-                    return connection.call(name, given, progress)
+                    return connection.call(name, args, progress)
             except Gone:
                 if lost == MOST_LOST:
                     raise
@@ -102,30 +100,6 @@ class Connections:
                     self._idle.append(connection)
             if not keep:
                 connection.close()
-
-
-def _as_json(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as plain data.
-
-    Raises:
-        Invalid: The arguments contain a value that JSON cannot represent.
-        Limit: The arguments are longer than the daemon accepts.
-    """
-    try:
-        text = json.dumps(args, ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise Invalid("a text contains an unpaired surrogate", at=name, next="Leave it out.") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(
-            f"this cannot be written as JSON: {error}"[:200],
-            at=name,
-            next="Data may contain text, numbers, booleans, None, lists, and dicts whose keys are text.",
-        ) from None
-    if size > LINE_LIMIT - 1_000:
-        raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
-    plain: dict[str, Any] = json.loads(text)
-    return plain
 
 
 def _in_child() -> None:

@@ -8,7 +8,7 @@ import _socket as socket
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kgd.client import start
@@ -48,7 +48,7 @@ class Connection:
         self._buffer = b""
         self._last = 0
 
-    def call(self, name: str, args: dict[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+    def call(self, name: str, args: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
         """The answer to one call. If a newer daemon replaces the current daemon during the call, the call is sent to
         the newer daemon.
 
@@ -61,19 +61,22 @@ class Connection:
         """
         self._last += 1
         try:
-            line = json.dumps({"id": self._last, "call": name, "args": args}, ensure_ascii=False, allow_nan=False)
+            line = json.dumps({"id": self._last, "call": name, "args": dict(args)}, ensure_ascii=False, allow_nan=False)
             request = line.encode() + b"\n"
         except ValueError as error:
             fault = "not valid UTF-8" if isinstance(error, UnicodeEncodeError) else "not a finite number"
             raise Invalid(f"an argument is {fault}") from error
+        except (TypeError, RecursionError) as error:
+            advice = "Data may contain text, numbers, booleans, None, lists, and dicts whose keys are text."
+            raise Invalid(f"this cannot be written as JSON: {error}"[:200], at=name, next=advice) from None
         if len(request) > LINE_LIMIT:
             raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
         while (answer := self._exchange(request, on_progress)) is None:
             self.close()
-        advice = {str(one): one for one in map(Advice.of, answer.get("advice", ()))}
+        given = {str(one): one for one in map(Advice.of, answer.get("advice", ()))}
         if "error" in answer:
-            raise from_dict(_advised(answer["error"], advice))
-        return _advised(answer["result"], advice)
+            raise from_dict(_advised(answer["error"], given))
+        return _advised(answer["result"], given)
 
     def close(self) -> None:
         if self._sock:

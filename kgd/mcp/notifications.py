@@ -39,6 +39,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from kgd.daemon.process import log_fields
+from kgd.mcp.resources import split
 from kgd.tools.session import Progress
 
 PROGRESS_SECONDS = 0.25
@@ -271,12 +272,12 @@ class Subscriptions:
 
     def workspaces(self) -> set[str]:
         """The workspaces whose resources have subscribers. May be called from any thread."""
-        return {_workspace_in(uri) for uri in self._legacy.copy()} | (+self._listened).keys()
+        return {split(uri)[0] for uri in self._legacy.copy()} | (+self._listened).keys()
 
     @contextlib.contextmanager
     def listening(self, uris: Iterable[str]) -> Iterator[None]:
         """Within the block, a stream listens to these resources."""
-        ids = [_workspace_in(uri) for uri in uris]
+        ids = [split(uri)[0] for uri in uris]
         self._listened.update(ids)
         try:
             yield
@@ -334,7 +335,3 @@ class Subscriptions:
         watchers.pop(connection, None)
         if not watchers:
             self._legacy.pop(uri, None)
-
-
-def _workspace_in(resource: str) -> str:
-    return resource.partition("://")[2].partition("/")[0]

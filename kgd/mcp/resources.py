@@ -35,7 +35,7 @@ from mcp.types import (
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
-from kgd.tools import LOCAL, TOOLS, addressing
+from kgd.tools import EVERY, addressing
 from kgd.tools.hubs.token_calls import noted
 from kgd.tools.operation import Operation
 from kgd.tools.read.graph_view import APP
@@ -60,15 +60,20 @@ log = logging.getLogger("kgd.mcp")
 
 def may_watch(principal: Principal, resource: str) -> bool:
     """Whether a principal may subscribe to this resource; a node requires permission to read it."""
+    workspace, kind, node = split(resource)
+    if not any(scope.workspace == workspace for scope in principal.scopes):
+        return False
+    if kind != "nodes":
+        return kind in ("status", "conflicts") and not node
+    return may(principal, Policy(workspace), Verb.READ, Uri(node if "://" in node else unquote(node)))
+
+
+def split(resource: str) -> tuple[str, str, str]:
+    """The workspace, the kind and the rest of a resource's URI; no kind if the URI is not one of kgd's."""
     scheme, _, rest = resource.partition("://")
     workspace, _, what = rest.partition("/")
-    if scheme != "kgd" or not any(scope.workspace == workspace for scope in principal.scopes):
-        return False
-    kind, slash, node = what.partition("/")
-    if not slash:
-        return kind in ("status", "conflicts")
-    uri = Uri(node if "://" in node else unquote(node))
-    return kind == "nodes" and may(principal, Policy(workspace), Verb.READ, uri)
+    kind, _, name = what.partition("/")
+    return (workspace, kind, name) if scheme == "kgd" else (workspace, "", "")
 
 
 class Resources:
@@ -86,11 +91,7 @@ class Resources:
     async def list(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        session = self._session_of(ctx)
-        ids = session.daemon.workspace_ids()
-        if session.principal is not None:
-            own = {scope.workspace for scope in session.principal.scopes}
-            ids = [id for id in ids if id in own]
+        ids = addressing.visible(self._session_of(ctx))
         told = [_listed(ws, what) for ws in ids for what in ("status", "conflicts")]
         return ListResourcesResult(resources=[*_pages(self._tools), *told])
 
@@ -142,11 +143,9 @@ class Resources:
         if page := _page(self._tools, uri):
             return ReadResourceResult(contents=[page])
         session, asked = self._session_of(ctx), (ctx.params or {}).get("_meta")
-        workspace = uri.partition("://")[2].partition("/")[0]
         try:
-            answer, meta = await anyio.to_thread.run_sync(
-                answered_at, session, asked, workspace, partial(_read, session, uri)
-            )
+            read = partial(_read, session, uri)
+            answer, meta = await anyio.to_thread.run_sync(answered_at, session, asked, split(uri)[0], read)
         except KgdError as error:
             code = INVALID_PARAMS if error.code in ("NOT_FOUND", "VALIDATION_ERROR") else INTERNAL_ERROR
             raise MCPError(code, str(error), {"uri": uri, **error.as_dict()}) from None
@@ -165,30 +164,22 @@ def _listed(workspace: str, what: str) -> Resource:
 
 
 def _read(session: Session, uri: str) -> Any:
-    scheme, _, rest = uri.partition("://")
-    workspace, _, what = rest.partition("/")
+    workspace, kind, name = split(uri)
     with session.daemon.open_workspaces.holding(), noted(session, session.principal, "resource", workspace):
-        return _resource(session, uri, scheme, workspace, what)
-
-
-def _resource(session: Session, uri: str, scheme: str, workspace: str, what: str) -> Any:
-    if scheme == "kgd" and what == "status":
-        return TOOLS["status"].call(session, {"workspace": workspace})
-    if scheme == "kgd" and what == "conflicts":
-        return LOCAL["conflicts"].call(session, {"workspace": workspace})
-    kind, slash, node = what.partition("/")
-    if scheme == "kgd" and kind == "jobs" and slash:
-        return LOCAL["job"].call(session, {"workspace": workspace, "id": node})
-    if scheme == "kgd" and kind == "contexts" and slash:
-        chosen = addressing.choose(session, workspace)
-        return {"context_id": node, "nodes": working_set(session, chosen, node)}
-    if scheme == "kgd" and kind == "nodes" and slash:
-        name = node if "://" in node else unquote(node)
-        answer = TOOLS["get"].call(session, {"workspace": workspace, "uris": [name], "budget": 10_000})
-        if answer["nodes"]:
-            return answer["nodes"][0]
-        raise NotFound("there is no such node", at=uri[:80])
-    raise NotFound("there is no such resource", at=uri[:80], next="See resources/templates/list.")
+        if kind in ("status", "conflicts") and not name:
+            return EVERY[kind].call(session, {"workspace": workspace})
+        if kind == "jobs" and name:
+            return EVERY["job"].call(session, {"workspace": workspace, "id": name})
+        if kind == "contexts" and name:
+            chosen = addressing.choose(session, workspace)
+            return {"context_id": name, "nodes": working_set(session, chosen, name)}
+        if kind == "nodes" and name:
+            asked = name if "://" in name else unquote(name)
+            answer = EVERY["get"].call(session, {"workspace": workspace, "uris": [asked], "budget": 10_000})
+            if answer["nodes"]:
+                return answer["nodes"][0]
+            raise NotFound("there is no such node", at=uri[:80])
+        raise NotFound("there is no such resource", at=uri[:80], next="See resources/templates/list.")
 
 
 # ---- MCP Apps (SEP-1865): pages in which hosts display answers

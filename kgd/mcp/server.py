@@ -56,7 +56,7 @@ from kgd.errors import NotFound
 from kgd.mcp import prompts, resources
 from kgd.mcp.notifications import Logs, Subscriptions, changed_resources
 from kgd.mcp.prompts import Completing
-from kgd.mcp.resources import Resources, may_watch
+from kgd.mcp.resources import Resources, may_watch, split
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
 from kgd.mcp.short_reads import SERVER, ShortReads, failed, result
 from kgd.model.token import TokenRecord
@@ -191,10 +191,10 @@ class Surface:
     async def _subscribe(self, ctx: ServerRequestContext[Session], params: SubscribeRequestParams) -> EmptyResult:
         principal = self._read_session(ctx).principal
         if principal is not None and not may_watch(principal, str(params.uri)):
-            workspace = str(params.uri).partition("://")[2].partition("/")[0]
-            error = NotFound("there is no such resource for this token", at=str(params.uri)[:80])
-            await self._on_thread(self.daemon.tokens.refused, principal.id, "subscribe", error, workspace)
-            raise MCPError(INVALID_PARAMS, "there is no such resource for this token", {"uri": str(params.uri)})
+            uri = str(params.uri)
+            error = NotFound("there is no such resource for this token", at=uri[:80])
+            await self._on_thread(self.daemon.tokens.refused, principal.id, "subscribe", error, split(uri)[0])
+            raise MCPError(INVALID_PARAMS, error.message, {"uri": uri})
         return await self.subscriptions.subscribe(ctx, params)
 
     async def _set_level(self, ctx: ServerRequestContext[Session], params: SetLevelRequestParams) -> EmptyResult:

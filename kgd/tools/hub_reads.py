@@ -167,6 +167,16 @@ def forwarded(session: Session, workspace: str, tool: str, args: dict[str, Any],
     return {**answer, "workspace": workspace, "origin": origins.of_remote(workspace)}
 
 
+def carried_out(session: Session, workspace: str, tool: str, args: dict[str, Any], result: Any) -> dict[str, Any]:
+    """A hub's answer to a writing tool, fenced and validated against the tool's answer type.
+
+    Raises:
+        KgdError: The hub refused; nothing changed there.
+        Unavailable: The hub cannot be reached, or the connection ended; the change may have been carried out.
+    """
+    return origins.fence(checked(result, session.daemon.elsewhere.client(workspace).call(workspace, tool, args)))
+
+
 def checked(shape: Any, value: Any) -> Any:
     """The value, validated against a shape. Fields that the shape does not name are dropped.
 

@@ -75,6 +75,22 @@ class Decision:
         name = "".join(c for c in self.model if c.isprintable())[:80].strip() or "unknown"
         return f"{self.by} model={name}"
 
+    def answer(self, commit: str | None) -> Resolved:
+        """The answer about the decision, after its commit."""
+        return {
+            "id": self.conflict.id,
+            "uri": self.conflict.uri,
+            "by": self.by,
+            "model": self.model[:80],
+            "commit": commit,
+            "fields": dict(self.fields),
+        }
+
+
+def _asked(session: Session, by: Rung) -> str:
+    """The name under which attempts are counted."""
+    return PROVIDER if by == PROVIDER else session.caller
+
 
 @dataclass(slots=True)
 class Consultation:
@@ -169,7 +185,7 @@ def _judge(
 
     A reply that fails counts as a failed attempt, unless it is empty and names no model.
     """
-    attempts, asked = session.daemon.attempts, PROVIDER if by == PROVIDER else session.caller
+    attempts, asked = session.daemon.attempts, _asked(session, by)
     for digest, reply in replies.items():
         conflict, _ = asking[digest]
         problem = reply.problem
@@ -202,20 +218,10 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
         except NotFound:
             resolved.append({"id": id, "uri": decision.conflict.uri, "already": True})
         except KgdError as refusal:
-            asked = PROVIDER if decision.by == PROVIDER else session.caller
-            session.daemon.attempts.failed(decision.conflict.digest, asked)
+            session.daemon.attempts.failed(decision.conflict.digest, _asked(session, decision.by))
             found.left[id] = refusal.message
         else:
-            resolved.append(
-                {
-                    "id": id,
-                    "uri": decision.conflict.uri,
-                    "by": decision.by,
-                    "model": decision.model[:80],
-                    "commit": outcome.commit,
-                    "fields": dict(decision.fields),
-                }
-            )
+            resolved.append(decision.answer(outcome.commit))
             if version := dict(outcome.nodes).get(workspace.graph.resolve(decision.conflict.uri)):
                 resolved[-1]["version"] = version
                 workspace.sent.note_written(outcome.commit or "", outcome.nodes)

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from kgd.errors import Forbidden, KgdError
 from kgd.model.access import Verb
 from kgd.tools import addressing, visibility
-from kgd.tools.hub_reads import forwarded
+from kgd.tools.hub_reads import carried_out, forwarded
 from kgd.tools.parameters import Params, read
 from kgd.tools.session import Session
 
@@ -310,11 +310,11 @@ class Operation:
             raise Forbidden("only the user of this machine may call this")
         with session.daemon.open_workspaces.holding():
             if self.forwards:
-                texts = [uri] if (uri := getattr(params, "uri", None)) else []
-                far = addressing.far(session, params.workspace, texts, reads=self.hints.read_only)
-                if far:
-                    given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
-                    return forwarded(session, far, self.name, given, self.Result)
+                texts = [*filter(None, [getattr(params, "uri", None)]), *getattr(params, "only", ())]
+                reads = self.hints.read_only
+                if far := addressing.far(session, params.workspace, texts, reads=reads):
+                    given = params.model_dump(mode="json", exclude_unset=True, exclude={"workspace", "context_id"})
+                    return (forwarded if reads else carried_out)(session, far, self.name, given, self.Result)
             found = self.at_once(session, params)
             return self.run(session, params) if found is None else found
 

@@ -97,6 +97,8 @@ EdgeTypes = Annotated[list[str], BeforeValidator(read_many), AfterValidator(_spe
 """Relation types to follow, in any letter case: MENTIONS is derived, and people write `mentions`."""
 
 JsonObject = Annotated[dict[str, Any], BeforeValidator(read_object)]
+Environment = Annotated[dict[str, str], BeforeValidator(read_object)]
+"""The environment of the user's process, by name."""
 
 
 def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:

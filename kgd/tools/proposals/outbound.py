@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Unavailable
@@ -30,7 +29,6 @@ from kgd.sync.hubs import HubClient
 from kgd.sync.round import Transport
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
-from kgd.tools.origins import fence
 from kgd.tools.paging import present
 from kgd.tools.parameters import Many, Message, RequestId, WorkspaceParams
 from kgd.tools.proposals.own_nodes import AtHand, OnHub, Piece, There, only_receiver, piece
@@ -200,17 +198,9 @@ def _there(session: Session, target: Target | None, id: str) -> There:
 
 def _to_hub(session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]]) -> SubmitResult:
     arguments = {"changes": changes, "message": params.message, "base": params.base, "request_id": params.request_id}
-    said = session.daemon.elsewhere.client(target.id).call(
-        target.id, "submit_subgraph", {name: value for name, value in arguments.items() if value}
-    )
-    try:
-        answer: SubmitResult = TypeAdapter(SubmitResult).validate_python(said)
-    except ValidationError:
-        raise Unavailable(
-            "the server is not a hub that supports submissions", at=target.id, next="Upgrade kgd here or on the hub."
-        ) from None
-    answer["remote"] = target.id
-    return answer
+    client = session.daemon.elsewhere.client(target.id)
+    answer: SubmitResult = checked(SubmitResult, client.call(target.id, "submit_subgraph", present(**arguments)))
+    return {**answer, "remote": target.id}
 
 
 def _to_git(
@@ -243,17 +233,6 @@ def _to_git(
 def subject(edit: Edit) -> Uri:
     """The node that an edit changes or, for a revert, the commit that it reverts."""
     return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
-
-
-def decided_there(session: Session, workspace: str, tool: str, given: Mapping[str, Any], result: Any) -> Any:
-    """Forward `accept` or `reject` to the hub that has the proposal, and return its answer.
-
-    Raises:
-        KgdError: The hub refused; nothing changed there.
-        Unavailable: The hub cannot be reached, or the connection ended. `proposals` shows the outcome.
-    """
-    said = session.daemon.elsewhere.client(workspace).call(workspace, tool, given)
-    return fence(checked(result, said))
 
 
 def take_off(session: Session, workspace: Workspace, found: Proposal, reason: str) -> str:

@@ -21,8 +21,8 @@ from kgd.tools.history.recent import correction
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, present, size_of
-from kgd.tools.parameters import Many, Message, Params, When, WorkspaceParams, future, refuse_unseen
-from kgd.tools.proposals.outbound import decided_there, take_off
+from kgd.tools.parameters import Many, Message, When, WorkspaceParams, future, refuse_unseen
+from kgd.tools.proposals.outbound import take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
     CommentAnswer,
@@ -86,7 +86,8 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     """List the open proposals that match the filters, oldest first, or show one with its diff. A workspace on a hub
     gets the hub's answer."""
     if far := addressing.far(session, params.workspace, reads=True):
-        answer: ProposalsResult = forwarded(session, far, "proposals", _given(params), ProposalsResult)  # type: ignore[assignment]
+        given = params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
+        answer: ProposalsResult = forwarded(session, far, "proposals", given, ProposalsResult)  # type: ignore[assignment]
         if "next" in answer:  # a hub's text names tools; on this machine, each surface names the operations itself
             answer["next"] = _next(params)
         return answer
@@ -187,8 +188,6 @@ class AcceptResult(PutResult):
 
 def accept(session: Session, params: AcceptParams) -> AcceptResult:
     """Merge a proposal into the workspace, whole or in part; a hub's proposal is accepted on the hub."""
-    if far := addressing.far(session, params.workspace, params.only):
-        return decided_there(session, far, "accept", _given(params), AcceptResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, params.only, writing=True)
     only = _chosen(session, workspace, params.only, params.fields)
     return _accepted(session, workspace, params.name, only, params.message, dry_run=params.dry_run)
@@ -267,8 +266,6 @@ class RejectResult(TypedDict):
 def reject(session: Session, params: RejectParams) -> RejectResult:
     """Archive a proposal with the reason; a hub or remote that has it removes it too."""
     refuse_unseen(params.reason, "reason")
-    if far := addressing.far(session, params.workspace):
-        return decided_there(session, far, "reject", _given(params), RejectResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, writing=True)
     return _rejected(session, workspace, params.name, params.reason)
 
@@ -283,11 +280,6 @@ def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "
     why = take_off(session, workspace, found, reason) if found.remote else ""
     answer |= present(still_there=fenced_line(why, LONGEST_LINE))
     return answer
-
-
-def _given(params: Params) -> dict[str, Any]:
-    """The arguments for a hub. Its address already selects the workspace."""
-    return params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
 
 
 class Decided(TypedDict):
@@ -392,6 +384,7 @@ ACCEPT = Operation(
     description="Accepts a proposal, in whole or in part.",
     hints=Hints(destructive=True),
     run=accept,
+    forwards=True,
     commits={"accept": "accepted"},
     scope=Verb.WRITE,
     commands=(
@@ -419,6 +412,7 @@ REJECT = Operation(
     description="Closes a proposal and archives it with the reason.",
     hints=Hints(destructive=True),
     run=reject,
+    forwards=True,
     scope=Verb.WRITE,
     commands=(
         Command(
@@ -454,9 +448,6 @@ def comment(session: Session, params: CommentParams) -> CommentResult:
         KgdError: As `records.add_comment`.
     """
     refuse_unseen(params.text, "text", lines=True)
-    if far := addressing.far(session, params.workspace):
-        given = {"name": params.name, "text": params.text}
-        return decided_there(session, far, "comment", given, CommentResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, writing=True)
     found = named(session, workspace, params.name)
     permit = None if is_own(session.principal, found) else session.permit(workspace, Verb.PROPOSE)
@@ -477,6 +468,7 @@ COMMENT = Operation(
     description="Adds a comment to an open proposal, for its author and its reviewers.",
     hints=Hints(),
     run=comment,
+    forwards=True,
     scope=Verb.PROPOSE,
     commands=(
         Command(

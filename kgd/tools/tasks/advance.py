@@ -27,7 +27,15 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import present
 from kgd.tools.parameters import Params, WorkspaceParams, read_many, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tasks.tasks import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
+from kgd.tools.tasks.tasks import (
+    SectionAnswer,
+    TaskAnswer,
+    sections_answer,
+    status_named,
+    task_answer,
+    task_at,
+    task_of,
+)
 from kgd.tools.visibility import Sees
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
@@ -239,9 +247,7 @@ def _status_after(task: Task, wanted: str | None) -> str:
             return allowed[0]
         why = "has no next status" if not allowed else "its status is unknown to kgd"
         raise Invalid(f"this task is {task.status}, and {why}", at="to", next=_ways(task.status, allowed))
-    to = wanted.strip().lower().replace("_", "-").replace(" ", "-")
-    if to not in STATUSES:
-        raise Invalid(f"'{wanted[:60]}' is not a status", at="to", next=f"Known: {', '.join(STATUSES)}.")
+    to = status_named(wanted, at="to")
     if to != task.status and to not in allowed:
         raise Invalid(f"a task that is {task.status} cannot become {to}", at="to", next=_ways(task.status, allowed))
     return to

@@ -261,7 +261,7 @@ def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> 
 
 def _search(session: Session, workspace: Workspace, params: QueryContainerParams) -> QueryContainerData:
     """Tasks by status, active tasks first; with words, the best match first. Only `get` returns sections."""
-    status = _status(params.status)
+    status = status_named(params.status, at="status") if params.status and params.status.strip() else None
     sees = visibility.sight(session, workspace.id)
     board = Board.of(workspace)
     uris: list[Uri]
@@ -281,12 +281,11 @@ def _answer(session: Session, workspace: Workspace, uri: Uri) -> TaskAnswer | No
     return task_answer(found, parsed(found.stored)) if found and found.stored else None
 
 
-def _status(wanted: str | None) -> str | None:
-    if wanted is None or not wanted.strip():
-        return None
-    status = wanted.strip().lower().replace("_", "-").replace(" ", "-")
+def status_named(text: str, *, at: str) -> str:
+    """The status that a text names in any spelling, such as ``In Progress``."""
+    status = text.strip().lower().replace("_", "-").replace(" ", "-")
     if status not in STATUSES:
-        raise Invalid(f"'{wanted[:60]}' is not a status", at="status", next=f"Known: {', '.join(STATUSES)}.")
+        raise Invalid(f"'{text[:60]}' is not a status", at=at, next=f"Known: {', '.join(STATUSES)}.")
     return status
 
 

@@ -14,7 +14,7 @@ from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git.remote_settings import check_ref, parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.tools.operation import TOKEN, Command, Hints, Operation, option
-from kgd.tools.parameters import JsonObject, WorkspaceParams
+from kgd.tools.parameters import Environment, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones, setup
 from kgd.tools.workspaces.setup import Made, UpResult
@@ -31,7 +31,7 @@ class CloneParams(WorkspaceParams):
     token: str = ""
     replace: bool = False
     bare: bool = False
-    environment: JsonObject = Field(default_factory=dict)
+    environment: Environment = Field(default_factory=dict)
 
 
 def clone(session: Session, params: CloneParams) -> UpResult:
@@ -59,8 +59,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
 
     if entry.id:
         allow(entry.id)
-    environment = {key: str(value) for key, value in params.environment.items()}
-    cloned = clones.clone_to(session, directory, entry, environment, allow=allow, bare=params.bare)
+    cloned = clones.clone_to(session, directory, entry, params.environment, allow=allow, bare=params.bare)
     if cloned is None:
         raise NotFound(
             "the remote has no workspace yet",

@@ -33,7 +33,7 @@ from kgd.tools.hubs import join
 from kgd.tools.nodes import invalid
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.paging import present
-from kgd.tools.parameters import JsonObject, WorkspaceParams
+from kgd.tools.parameters import Environment, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
 from kgd.tools.workspaces.checks import REPORT_SECONDS
@@ -51,9 +51,7 @@ class UpParams(WorkspaceParams):
     bare: bool = False
     replace: bool = False
     dry_run: bool = False
-    environment: Annotated[JsonObject, Field(description="the user's environment, for access to remotes")] = Field(
-        default_factory=dict
-    )
+    environment: Environment = Field(default_factory=dict, description="the user's environment, for access to remotes")
 
 
 class UpResult(TypedDict):
@@ -295,20 +293,18 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
         store = ObjectStore(kept)
         allow(store, store.ref(HEAD) or b"")
     elif entry is not None and clones.remote_of(entry):
-        environment = {key: str(value) for key, value in params.environment.items()}
         cloned = clones.clone_to(
             session,
             directory if place is None else place,
             entry,
-            environment,
+            params.environment,
             allow=lambda found: _refuse_other(session, id, found, params),
             bare=params.bare,
         )
         if cloned is not None:
             return Made(cloned.layout, True, adopted=cloned.source, cloned=entry)
     if place:
-        environment = {key: str(value) for key, value in params.environment.items()}
-        asked = adopt(directory, environment=environment, allow=allow)
+        asked = adopt(directory, environment=params.environment, allow=allow)
         if asked.layout is not None:
             found = "" if restored else f"{asked.remote} {asked.ref}".strip()
             return Made(asked.layout, not restored, restored, found, asked.unreachable)

@@ -250,9 +250,7 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
 
 
 def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:
-    assert session.principal is not None
-    own = {scope.workspace for scope in session.principal.scopes}
-    workspaces = [id for id in known["workspaces"] if id in own]
+    workspaces = addressing.visible(session)
     return {"pid": 0, "version": known["version"], "since": known["since"], "log": "", "workspaces": workspaces}
 
 

@@ -24,7 +24,7 @@ from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import present
-from kgd.tools.parameters import JsonObject, Params, WorkspaceParams
+from kgd.tools.parameters import Environment, Params, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import RESOLVE_OPEN
 from kgd.workspace.workspace import Workspace
@@ -106,7 +106,7 @@ class ShareParams(WorkspaceParams):
     ref: str | None = None
     token: str = ""
     sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
-    environment: JsonObject = Field(default_factory=dict)
+    environment: Environment = Field(default_factory=dict)
 
 
 def share(session: Session, params: ShareParams) -> RemotesResult:
@@ -144,7 +144,7 @@ class RemoteParams(WorkspaceParams):
     token: str = ""
     sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
     direction: Literal["both", "pull", "push"] = "both"
-    environment: JsonObject = Field(default_factory=dict)
+    environment: Environment = Field(default_factory=dict)
 
 
 def remote(session: Session, params: RemoteParams) -> RemotesResult:
@@ -184,10 +184,10 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
     return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
 
 
-def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspace:
+def _mine(session: Session, id: str | None, environment: Environment) -> Workspace:
     workspace = addressing.choose(session, id, writing=True)
     if environment:
-        session.daemon.syncing(workspace).environment = {key: str(value) for key, value in environment.items()}
+        session.daemon.syncing(workspace).environment = environment
     return workspace
 
 

@@ -77,16 +77,7 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
             raise
         edits = tuple(edit if old is late.edit else old for old in changes.edits)
         outcome = session.submit(workspace, replace(changes, edits=edits, resolved_by=decision.label))
-        return outcome, [
-            {
-                "id": late.conflict.id,
-                "uri": late.conflict.uri,
-                "by": decision.by,
-                "model": decision.model[:80],
-                "commit": outcome.commit,
-                "fields": dict(decision.fields),
-            }
-        ]
+        return outcome, [decision.answer(outcome.commit)]
 
 
 def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False) -> Outcome:
