@@ -39,8 +39,7 @@ from kgd.tools import EVERY, addressing
 from kgd.tools.hubs.token_calls import noted
 from kgd.tools.operation import Operation
 from kgd.tools.read.graph_view import APP
-from kgd.tools.session import Session, answered_at
-from kgd.tools.working_sets import working_set
+from kgd.tools.session import Session, answered_at, working_set
 
 JSON = "application/json"
 TEMPLATES = {

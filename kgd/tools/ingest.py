@@ -21,9 +21,8 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned, path_of, scheme_of
 from kgd.overlay.overlay import store_changes
-from kgd.tools import addressing, visibility
-from kgd.tools.compression import compress
-from kgd.tools.compression.compress import SummaryTask
+from kgd.tools import addressing, compress, visibility
+from kgd.tools.compress import SummaryTask
 from kgd.tools.nodes import overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import present

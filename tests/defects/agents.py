@@ -169,7 +169,7 @@ BUGS = {
     ),
     "35-list-without-authors": Bug(
         "`kgd conflicts` names no author",
-        "kgd/tools/conflicts/conflicts.py",
+        "kgd/tools/conflicts.py",
         "_with_authors(workspace, found[: params.limit], sees)",
         "[nodes.conflict(one) for one in found[: params.limit]]",
         (
@@ -180,7 +180,7 @@ BUGS = {
     ),
     "35-thirty-versions": Bug(
         "a side that was written more than thirty versions before the merge has no author",
-        "kgd/tools/conflicts/authors.py",
+        "kgd/tools/conflicts.py",
         "VERSIONS_READ = 5_000",
         "VERSIONS_READ = 30",
         (
@@ -190,7 +190,7 @@ BUGS = {
     ),
     "35-commits-after-the-merge": Bug(
         "a later edit of the node becomes the author of a side",
-        "kgd/tools/conflicts/authors.py",
+        "kgd/tools/conflicts.py",
         "past.walk(origin.parents if merged else (origin.id,), files)",
         "past.walk((bytes.fromhex(workspace.tip),), files)",
         (
@@ -200,7 +200,7 @@ BUGS = {
     ),
     "35-mover-as-author": Bug(
         "the author of a move is taken for the author of both sides",
-        "kgd/tools/conflicts/authors.py",
+        "kgd/tools/conflicts.py",
         "uris = tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))",
         "uris = (uri,)",
         ("tests/sync/test_conflict_authors.py::test_a_move_does_not_become_the_author_of_the_sides",),

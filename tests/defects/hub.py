@@ -140,7 +140,7 @@ BUGS = {
     ),
     "23-conflicts-of-a-hidden-node": Bug(
         "`conflicts` reveals hidden nodes by a different error",
-        "kgd/tools/conflicts/conflicts.py",
+        "kgd/tools/conflicts.py",
         "((sees is None or sees(here)) and workspace.exists(here))",
         "workspace.exists(here)",
         (ORACLES + "test_a_hidden_node_looks_like_a_missing_one[conflicts]",),

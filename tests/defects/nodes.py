@@ -119,7 +119,7 @@ BUGS = {
     ),
     "16-size-at-restart": Bug(
         "a new context_size applies only after a restart",
-        "kgd/tools/working_sets.py",
+        "kgd/tools/session.py",
         "    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)\n",
         "",
         (f"{TRAVERSE}test_a_new_size_of_the_working_set_applies_at_once",),
@@ -134,7 +134,7 @@ BUGS = {
     "16-context-unread": Bug(
         "no client can read its working set",
         "kgd/mcp/resources.py",
-        'kind == "contexts" and slash',
+        'kind == "contexts" and name',
         "False",
         ("tests/surfaces/test_mcp.py::test_the_working_set_of_a_conversation_is_a_resource",),
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgd.tools.conflicts import authors as looked_up
+from kgd.tools import conflicts as looked_up
 from tests.sync.people import Person, git
 
 People = Callable[..., Person]

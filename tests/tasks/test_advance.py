@@ -12,8 +12,8 @@ from kgd.errors import Invalid, KgdError, Limit, NotFound, Refused, Stale
 from kgd.memories.keywords import keywords
 from kgd.model.change import ChangeSet, Untag
 from kgd.model.uri import Uri
+from kgd.tools.advance import learned
 from kgd.tools.session import Session
-from kgd.tools.tasks.advance import learned
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert

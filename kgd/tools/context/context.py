@@ -36,8 +36,7 @@ from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, When, future, period
 from kgd.tools.read.search import UNSEARCHED, unindexed
-from kgd.tools.session import Session
-from kgd.tools.working_sets import Hint, enter_working_set, working_set
+from kgd.tools.session import Hint, Session, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200

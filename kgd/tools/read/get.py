@@ -40,8 +40,7 @@ from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, si
 from kgd.tools.parameters import Many, Params
 from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations
-from kgd.tools.session import Session
-from kgd.tools.working_sets import enter_working_set, note_reads
+from kgd.tools.session import Session, enter_working_set, note_reads
 from kgd.workspace.proposals.proposals import LONGEST, Marks
 from kgd.workspace.workspace import Workspace
 

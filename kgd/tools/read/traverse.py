@@ -54,8 +54,7 @@ from kgd.tools.read.traverse_across import (
     why_not,
 )
 from kgd.tools.read.traverse_across import MOST_NODES as MOST_AROUND
-from kgd.tools.session import Session
-from kgd.tools.working_sets import Hint, enter_working_set, note_reads
+from kgd.tools.session import Hint, Session, enter_working_set, note_reads
 
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30

@@ -15,8 +15,7 @@ from kgd.model.change import ChangeSet, Settle
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
-from kgd.tools.conflicts.authors import is_digest, with_authors
-from kgd.tools.conflicts.conflicts import check_subject, settled_before, settled_in, subject_of
+from kgd.tools.conflicts import check_subject, is_digest, settled_before, settled_in, subject_of, with_authors
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField

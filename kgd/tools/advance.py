@@ -27,7 +27,7 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import present
 from kgd.tools.parameters import Params, WorkspaceParams, read_many, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tasks.tasks import (
+from kgd.tools.tasks import (
     SectionAnswer,
     TaskAnswer,
     sections_answer,

@@ -24,7 +24,7 @@ from kgd.model.escaping import fenced_line
 from kgd.model.uri import parse, path_of, workspace_of
 from kgd.resolution import Prompt
 from kgd.tools import addressing, file_paths
-from kgd.tools.compression.candidates import DAY, Looking
+from kgd.tools.compress_candidates import DAY, Looking
 from kgd.tools.model_decisions import ask_client
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.paging import present

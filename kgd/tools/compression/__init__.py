@@ -1,1 +1,0 @@
-"""Proposals that make a workspace smaller or more accurate; nothing here changes a node."""

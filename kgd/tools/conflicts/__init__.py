@@ -1,1 +1,0 @@
-"""Operations on open conflicts: listing, and decisions by people and models."""
