@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -39,6 +39,12 @@ class _Thread:
     status: Status | None = None
     gone: dict[str, str | None] = field(default_factory=dict)
 
+    def add(self, made: Sequence[SourceMessage], id: str, parent: str | None) -> None:
+        """Add the messages of one entry of the source; replies skip an entry without messages."""
+        self.messages += made
+        if not made and id:
+            self.gone[id] = parent
+
 
 def is_chatgpt(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("mapping"), Mapping)
@@ -53,25 +59,21 @@ def _of_chatgpt(value: Any, place: str, trouble: list[str]) -> Conversation | No
     if not is_chatgpt(value):
         trouble.append(f"{place}: not a conversation of a ChatGPT export")
         return None
-    messages: list[SourceMessage] = []
-    gone: dict[str, str | None] = {}
-    left_out: Counter[str] = Counter()
+    thread, left_out = _Thread(), Counter[str]()
     for id, node in _walked(value["mapping"]):
         where = f"{place}, message {id[:40]}"
         parent = line(node.get("parent"))
         message = node.get("message")
         made = _chatgpt_messages(message, id, parent, where, left_out) if isinstance(message, Mapping) else []
-        messages += made
-        if not made:
-            gone[id] = parent
+        thread.add(made, id, parent)
     title = line(value.get("title"))
     trouble += values.report(left_out, f"{place} ({title or 'untitled'})")
     return Conversation(
-        values.in_order(messages),
+        values.in_order(thread.messages),
         line(value.get("conversation_id") or value.get("id")),
         title,
         status="archived" if value.get("is_archived") is True else None,
-        gone=gone,
+        gone=thread.gone,
     )
 
 
@@ -140,21 +142,17 @@ def _of_claude(value: Any, place: str, trouble: list[str]) -> Conversation | Non
     if not is_claude(value):
         trouble.append(f"{place}: not a conversation of a Claude export")
         return None
-    messages: list[SourceMessage] = []
-    gone: dict[str, str | None] = {}
-    left_out: Counter[str] = Counter()
+    thread, left_out = _Thread(), Counter[str]()
     for number, message in enumerate(value["chat_messages"], 1):
         where = f"{place}, message {number}"
         if not isinstance(message, Mapping):
             trouble.append(f"{where}: not a message")
             continue
         made = _claude_messages(message, where, left_out)
-        messages += made
-        if not made and (id := line(message.get("uuid"))):
-            gone[id] = _claude_parent(message)
+        thread.add(made, line(message.get("uuid")), _claude_parent(message))
     title = line(value.get("name"))
     trouble += values.report(left_out, f"{place} ({title or 'untitled'})")
-    return Conversation(values.in_order(messages), line(value.get("uuid")), title, gone=gone)
+    return Conversation(values.in_order(thread.messages), line(value.get("uuid")), title, gone=thread.gone)
 
 
 def _claude_messages(message: Mapping[str, Any], place: str, left_out: Counter[str]) -> list[SourceMessage]:
@@ -221,17 +219,14 @@ def _take_line(value: Mapping[str, Any], place: str, session: _Thread, left_out:
     uuid, kind = line(value.get("uuid")), line(value.get("type"), 60)
     parent = line(value.get("parentUuid")) if "parentUuid" in value else None
     message = value.get("message")
+    made: list[SourceMessage] = []
     if kind in SPOKEN:
         inner = message if isinstance(message, Mapping) else value
         sender = line(inner.get("model")) if kind == "assistant" else ""
         found = values.blocks(inner.get("content"), left_out)
         at = values.moment(value.get("timestamp"))
         made = values.messages(found, SourceMessage("", sender or kind, kind, at, uuid, parent, place=place))
-        session.messages += made
-        if made:
-            return
-    if uuid:
-        session.gone[uuid] = parent
+    session.add(made, uuid, parent)
 
 
 CONTENT = ("content", "text", "body", "message", "msg", "parts")
@@ -306,16 +301,13 @@ def _take(
         else:
             trouble.append(f"{place}: a message without content")
         return
-    one = threads.setdefault(id, _Thread())
     base = _base(value, place)
     made = values.messages(_blocks(value, content, left_out), base)
-    one.messages += made
+    threads.setdefault(id, _Thread()).add(made, line(first_of(value, ID)), _parent(value))
     if base.at is None and (given := first_of(value, MOMENT)) is not None:
         trouble.append(f"{place}: {values.line(given, 40) or 'this'} is not a time; placed after the previous message")
     if not made:
         trouble.append(f"{place}: a message without content")
-        if own := line(first_of(value, ID)):
-            one.gone[own] = _parent(value)
 
 
 def _content(value: Mapping[str, Any]) -> Any:

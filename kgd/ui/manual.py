@@ -295,18 +295,21 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 
 def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    made.add_render_rule("heading_open", _heading)
-    made.add_render_rule("bullet_list_open", _list)
-    made.add_render_rule("link_open", _link)
-    made.add_render_rule("link_close", _link_end)
-    made.add_render_rule("image", _picture)
-    made.add_render_rule("fence", _code)
-    made.add_render_rule("code_block", _code)
-    made.add_render_rule("code_inline", _short_code)
-    made.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0">\n<table>\n')
-    made.add_render_rule("table_close", lambda *_: "</table>\n</div>\n")
-    for cell in ("th_open", "td_open", "th_close", "td_close"):
-        made.add_render_rule(cell, _cell)
+    rules = {
+        "heading_open": _heading,
+        "bullet_list_open": _list,
+        "link_open": _link,
+        "link_close": _link_end,
+        "image": _picture,
+        "fence": _code,
+        "code_block": _code,
+        "code_inline": _short_code,
+        "table_open": lambda *_: '<div class="scroll" tabindex="0">\n<table>\n',
+        "table_close": lambda *_: "</table>\n</div>\n",
+        **dict.fromkeys(("th_open", "td_open", "th_close", "td_close"), _cell),
+    }
+    for name, rule in rules.items():
+        made.add_render_rule(name, rule)
     return made
 
 
