@@ -148,6 +148,11 @@ def without_nulls(data: Mapping[str, Json]) -> dict[str, Json]:
     }
 
 
+def filled(values: Mapping[str, Json]) -> dict[str, Json]:
+    """The values that are neither empty nor null."""
+    return {key: value for key, value in values.items() if value}
+
+
 def noted(wanted: Wanted) -> Wanted:
     """The node, with the digest by which a later import detects changes on either side."""
     node = replace(wanted.node, data=without_nulls(wanted.node.data))

@@ -30,6 +30,7 @@ from kgd.exchange import (
     Trouble,
     View,
     Wanted,
+    filled,
     orchestrator_journal,
     sub_mapping,
     unused,
@@ -204,20 +205,13 @@ class Entries:
         relations = {self.uri(id): Relation(CONNECTED, self.uri(id)) for id in entry.connections}
         relations.pop(uri, None)
         tags = list(dict.fromkeys(tag.lower() for tag in entry.tags))
-        kept: dict[str, Json] = {}
-        if entry.file:
-            kept["file"] = entry.file
-        if entry.path:
-            kept["path"] = entry.path
-        if tags != sorted(tags):
-            kept["tags"] = tags
-        if list(relations) != sorted(relations):
-            kept["connections"] = entry.connections
-        data = dict(entry.data)
-        if entry.created:
-            data["created"] = entry.created
-        if kept:
-            data[KEPT] = kept
+        kept: dict[str, Json] = {
+            "file": entry.file,
+            "path": entry.path,
+            "tags": tags if tags != sorted(tags) else None,
+            "connections": entry.connections if list(relations) != sorted(relations) else None,
+        }
+        data = {**entry.data, **filled({"created": entry.created, KEPT: filled(kept)})}
         node = Node(
             uri,
             entry.type,

@@ -30,6 +30,7 @@ from kgd.exchange import (
     Trouble,
     View,
     Wanted,
+    filled,
     sub_mapping,
     unused,
     without_nulls,
@@ -235,14 +236,9 @@ class Rules:
         relations: tuple[Relation, ...] = ()
         if applies and not patterns and self.reading.code_tree is not None:
             relations = (Relation("about", build("dir", self.reading.workspace, [])),)
-        kept: dict[str, Json] = {"file": path}
-        if page.head:
-            kept["head"] = page.head
-        if patterns:
-            kept["paths"] = list(patterns)
-        if unknown := {key: value for key, value in front.items() if key not in OWN_KEYS}:
-            kept["keys"] = unknown
-        data: dict[str, Json] = {KEPT: kept} | ({"paths": list(patterns)} if patterns else {})
+        unknown = {key: value for key, value in front.items() if key not in OWN_KEYS}
+        kept = filled({"file": path, "head": page.head, "paths": list(patterns), "keys": unknown})
+        data = filled({KEPT: kept, "paths": list(patterns)})
         described = front.get("description")
         heading = _HEADING(page.body)
         title = (heading[1].rstrip("# \t") or heading[1]) if heading else f"{base}/{name}" if base else name

@@ -35,6 +35,7 @@ from kgd.exchange import (
     View,
     Wanted,
     digest,
+    filled,
     shown,
     sub_mapping,
     without_nulls,
@@ -402,10 +403,9 @@ def _changes(node: Node, was: Node, front: Mapping[str, Json], data: Mapping[str
         gone = set(was.tags) - set(node.tags)
         listed = [tag for tag in front_matter.strings(front.get("tags")) if tag.removeprefix("#") not in gone]
         changes["tags"] = [*listed, *(tag for tag in node.tags if tag not in was.tags)] or None
-    if node.summary != was.summary:
-        changes["summary"] = node.summary or None
-    if node.name != was.name:
-        changes["title"] = node.name or None
+    for key, new, old in (("summary", node.summary, was.summary), ("title", node.name, was.name)):
+        if new != old:
+            changes[key] = new or None
     return changes
 
 
@@ -421,24 +421,17 @@ def _own(node: Node, view: View) -> str:
     detail = (view.detail(node) or "").strip("\n")
     values: dict[str, Any] = plain(node)
     data = {key: value for key, value in node.data.items() if key not in (IMPORTED, NAMED_FILE)}
-    front: dict[str, Json] = {}
-    if node.summary:
-        front["summary"] = node.summary
-    if node.tags:
-        front["tags"] = list(node.tags)
+    front = filled({"summary": node.summary, "tags": list(node.tags)})
     for type, links in _links(node, view).items():
         front[type if type not in (*RESERVED, *front, "title", "aliases") else LINKS_TO] = links
-    ours: dict[str, Json] = {"uri": str(node.uri)}
-    ours |= {key: values[key] for key in FIELDS if key in values and key not in _OF_THE_NOTE}
-    if data:
-        ours["data"] = data
-    if node.others:
-        ours["others"] = dict(node.others)
-    if detail:
-        ours["text"] = DETAIL
-        if node.content:
-            ours["content"] = node.content
-    front[OURS] = Ordered({**ours, "digest": digest(node, detail)})
+    text: dict[str, Json] = {"text": DETAIL, "content": node.content} if detail else {}
+    ours = {
+        "uri": str(node.uri),
+        **{key: values[key] for key in FIELDS if key in values and key not in _OF_THE_NOTE},
+        **filled({"data": data, "others": dict(node.others), **text}),
+        "digest": digest(node, detail),
+    }
+    front[OURS] = Ordered(ours)
     return front_matter.write(front) + (f"{detail}\n" if detail else node.content)
 
 

@@ -182,13 +182,9 @@ CALLS = 200
 def as_node(uri: Uri, message: SourceMessage, source: Source) -> Node:
     """The node of a message, named ``senderType:timestamp``."""
     content, calls = _with_calls(message)
-    data: dict[str, Json] = {"senderId": message.sender, "senderType": message.kind}
-    if message.id:
-        data["id"] = message.id
-    if calls:
-        data["toolCalls"] = calls
-    if message.answers:
-        data["toolCallId"] = message.answers
+    more: dict[str, Json] = {"id": message.id, "toolCalls": [*calls], "toolCallId": message.answers}
+    about = {"senderId": message.sender, "senderType": message.kind}
+    data: dict[str, Json] = {**about, **{key: value for key, value in more.items() if value}}
     name = f"{message.kind}:{_moment(uri_name(uri), message)}"[:NAME_LIMIT]
     summary = cut_at_word(message.title)
     return Node(uri, "message", name, summary, content, data=data, source=source)
