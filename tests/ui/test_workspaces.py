@@ -46,8 +46,18 @@ def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: 
 
 def test_each_permission_of_a_token_has_its_meaning(desk: Desk, page: Page) -> None:
     at(page, "workspaces/tokens/mint")
+    expect(page.get_by_label("write: commits without review")).to_be_hidden()
+    page.get_by_label("Other permissions").check()
     expect(page.get_by_label("write: commits without review")).to_be_visible()
-    expect(page.locator(".take .aside")).to_have_count(5)
+    expect(page.locator(".verbs .aside")).to_have_count(5)
+    expect(page.locator(".verbs .take").last).to_contain_text("admin: change the workspace's settings and policy")
+    assert axe(page) == []
+    page.get_by_label("Name").fill("keeper")
+    page.get_by_label("admin: ").check()
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    found = next(one for one in desk.call("token_list")["tokens"] if one["name"] == "keeper")
+    assert found["scopes"][0]["verbs"] == ["read", "admin"]
 
 
 def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page: Page) -> None:
@@ -55,9 +65,8 @@ def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page:
     page.get_by_label("Name").focus()
     page.keyboard.type("billing-agent")
     page.keyboard.press("Tab")  # the kind
-    page.keyboard.press("Tab")  # what it may do
-    page.keyboard.press("Tab")
-    page.keyboard.press("Space")  # propose, beside read
+    page.keyboard.press("Tab")  # the permissions
+    page.keyboard.press("ArrowDown")  # from reads to proposes
     page.keyboard.press("Enter")
     token = page.get_by_label("Token").input_value()
     assert token.startswith("kgd_agent_")

@@ -25,8 +25,15 @@ VERBS = (
     ("propose", "propose", "changes that wait until a person accepts them"),
     ("write", "write", "commits without review"),
     ("resolve", "resolve", "conflicts between versions"),
-    ("admin", "sync", "commits with remotes"),
+    ("admin", "admin", "change the workspace's settings and policy, and sync with remotes"),
 )
+PRESETS = (
+    ("read", "Reads", "facts, history and search"),
+    ("read propose", "Proposes (for agents)", "reads, and proposes changes that wait until a person accepts them"),
+    ("read write resolve", "Writes and resolves", "commits without review, and chooses between versions"),
+    ("", "Other permissions", ""),
+)
+"""Usual permissions of a token: verbs, label and meaning; none of the verbs if each is chosen on its own."""
 PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
 SYSTEMS = (
     ("Android", "Android"),
@@ -124,13 +131,14 @@ def sync(visit: Visit) -> Handled:
 def mint(visit: Visit) -> Handled:
     """Show the form of a new token, or the created token, which is shown only once."""
     _refuse_without(visit, "token_mint")
-    told: dict[str, Any] = {"verbs": VERBS, "ends": ENDS, "listening": visit.daemon.listening, "error": None}
+    told: dict[str, Any] = {"verbs": VERBS, "presets": PRESETS, "ends": ENDS, "error": None}
+    told |= {"listening": visit.daemon.listening}
     if not visit.form:
         return Page(
             "workspaces_mint.html",
-            told | {"given": {"kind": "agent", "paths": "/**", "expires": "30d"}, "chosen": ["read"]},
+            told | {"given": {"kind": "agent", "preset": "read", "paths": "/**", "expires": "30d"}, "chosen": ["read"]},
         )
-    chosen = visit.many("verbs")
+    chosen = visit.form.get("preset", "").split() or visit.many("verbs")
     paths = [line.strip() for line in visit.form.get("paths", "").splitlines() if line.strip()]
     try:
         made = visit.call(
