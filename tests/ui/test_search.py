@@ -122,14 +122,17 @@ class TestInABrowser:
         desk.put(area, name="Lamps", content="Bulbs last a year.", data={"paths": ["src/**"]})
         desk.put("insight://shop/zinc", summary="Zinc dulls", tags=["coating"])
         desk.put("insight://shop/zinc-lamp", summary="Zinc holds", relations=[{"type": "about", "target": area}])
+        desk.put("insight://shop/zinc-keys", summary="Zinc keys", data={"cites": "src/auth/keys.py:1"})
         at(page, "search?q=zinc")
         page.get_by_role("group", name="Tag").get_by_role("link", name="coating").click()
         expect(page.locator(".hit")).to_have_count(1)
         expect(page.locator(".hit")).to_contain_text("Zinc dulls")
         at(page, "search?q=zinc")
-        page.get_by_role("group", name="Area").get_by_role("link", name="Lamps").click()
-        expect(page.locator(".hit")).to_have_count(1)
-        expect(page.locator(".hit")).to_contain_text("Zinc holds")
+        chip = page.get_by_role("group", name="Area").get_by_role("link", name="Lamps")
+        expect(chip).to_have_text("Lamps 2")  # one is in the area by its cited file
+        chip.click()
+        expect(page.locator(".hit")).to_have_count(2)
+        expect(page.locator(".results")).not_to_contain_text("Zinc dulls")
         expect(page.get_by_role("link", name="Area: Lamps (remove)")).to_be_visible()
 
     def test_page_and_palette_show_the_node_that_the_words_name_first(self, desk: Desk, page: Page) -> None:
@@ -149,6 +152,25 @@ class TestInABrowser:
         rows = page.get_by_role("dialog").get_by_role("group", name="Knowledge").get_by_role("option")
         expect(rows.first).to_contain_text("Closed at night")
         expect(rows.nth(1)).to_contain_text("Dock gate of the yard")
+
+    def test_the_palette_has_the_order_of_the_page_and_a_row_for_all_results(self, desk: Desk, page: Page) -> None:
+        area = "atom://shop/metals"
+        desk.put(area, name="Metals")
+        for number in range(7):
+            related = [{"type": "about", "target": area}] if number % 2 else []
+            desk.put(f"insight://shop/tin-{number}", summary=f"Tin melts in pot {number}", relations=related)
+        until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+        names = at(page, "search?q=tin+melts").locator(".hit h2 a").all_inner_texts()
+        assert len(names) == 7
+        page.keyboard.press("Control+k")
+        page.keyboard.type("tin melts")
+        rows = page.get_by_role("dialog").get_by_role("group", name="Knowledge").get_by_role("option")
+        expect(rows).to_have_count(7)
+        for row, name in zip(rows.all()[:6], names[:6], strict=True):
+            expect(row).to_contain_text(name)
+        expect(rows.last).to_have_text("All 7 results")
+        rows.last.click()
+        page.wait_for_url("**/search?q=tin+melts")
 
     def test_a_phone_folds_the_filters_and_counts_the_active_ones(self, desk: Desk, page: Page) -> None:
         for number, kind in enumerate(("insight", "decision", "gotcha", "pattern")):

@@ -522,24 +522,25 @@ class Filter:
         return (
             (self.stale is None or uri in self.stale)
             and (not self.author or self.author in self._last_author(uri))
-            and (self.areas is None or uri in self.areas or not self.areas.isdisjoint(self._areas_of(uri)))
+            and (self.areas is None or uri in self.areas or not self.areas.isdisjoint(areas_of(self.workspace, uri)))
         )
 
     def _last_author(self, uri: Uri) -> str:
         version = self.workspace.node_version(uri)
         return version.author.casefold() if version else ""
 
-    def _areas_of(self, uri: Uri) -> set[Uri]:
-        """The areas that a hit is about: of its file, or those that it cites or has relations with."""
-        places, related = set[Uri](), set[Uri]()
-        for one in _about(self.workspace, uri):
-            if scheme_of(one) in CODE_TREE:
-                places.add(one)
-            else:
-                related.add(one)
-        with suppress(Limit):
-            related |= Atlas.of(self.workspace).matching(sorted(places), most=STEPS).by_atom.keys()
-        return related
+
+def areas_of(workspace: Workspace, uri: Uri) -> set[Uri]:
+    """The areas that a hit is about: of its file, or those that it cites or has relations with."""
+    places, related = set[Uri](), set[Uri]()
+    for one in _about(workspace, uri):
+        if scheme_of(one) in CODE_TREE:
+            places.add(one)
+        else:
+            related.add(one)
+    with suppress(Limit):
+        related |= Atlas.of(workspace).matching(sorted(places), most=STEPS).by_atom.keys()
+    return related
 
 
 def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:

@@ -13,10 +13,11 @@ from kgd.index.snippets import spans
 from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of
 from kgd.tools.visibility import sight
 from kgd.ui.node_reading import ROWS, SYMBOL, Row, begins, is_called, listed
+from kgd.ui.pages.search import BUDGET, HITS, is_related
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
-FOUND, LOOKED = 6, 20
-"""Largest number of nodes, and of files, to show and to choose them from."""
+FOUND = 6
+"""Largest number of nodes, and of files, to show."""
 NEAR = 20
 """Number of characters before a match that a row on a phone has room for."""
 MOST_WORDS = 200
@@ -153,14 +154,18 @@ def _is_readable(visit: Visit, text: str) -> bool:
 
 
 def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
-    """Nodes and code whose names or texts fit, names first. Without relations, for an answer within 50 ms."""
+    """Nodes and code whose names or texts fit, in the order of the page of results; last, a row for all of them."""
     # Half-typed words may be an invalid query; the search page reports that.
-    answer = visit.tried("search", query=question, limit=LOOKED, max_depth=0) if question else {}
-    chosen = [_ordered(answer.get(name, ()), question)[:FOUND] for name in ("hits", "code")]
+    answer = visit.tried("search", query=question, limit=HITS, budget=BUDGET) if question else {}
+    hits = [one for one in answer.get("hits", ()) if not is_related(one)]
+    chosen = [_ordered(one, question)[:FOUND] for one in (hits, answer.get("code", ()))]
     nodes, code = (
-        [_choice(visit, hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
-        for hits in chosen
+        [_choice(visit, hit, row, question) for hit, row in zip(some, listed(visit, some), strict=True)]
+        for some in chosen
     )
+    if len(hits) > FOUND:
+        count = "" if "cursor" in answer else f"{len(hits)} "
+        nodes.append(Choice(f"All {count}results", visit.to("search", q=question), closeness=2))
     return nodes, _with_kinds(visit, code)
 
 

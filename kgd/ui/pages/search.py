@@ -14,6 +14,8 @@ from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
 from kgd.model.uri import path_of
+from kgd.tools import addressing
+from kgd.tools.read.search import areas_of
 from kgd.ui.node_reading import AREA, Row, is_called, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
@@ -144,13 +146,15 @@ def _to(visit: Visit, question: str, given: Mapping[str, str], name: str, value:
 
 def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequence[HitRow]) -> list[Chip]:
     """Return filters that would narrow these hits: values that some of them have and others lack, by frequency."""
+    workspace = addressing.choose(visit.session(), visit.workspace)
+    named = {uri: name for one in hits for name, uri in one.row.areas}
+    about = [{one.row.uri, *areas_of(workspace, one.row.uri)} for one in hits]
     counted = {
         "type": Counter(one.row.type for one in hits),
         "author": Counter(one.author for one in hits if one.author),
         "tag": Counter(tag for one in hits for tag in one.row.tags),
-        "area": Counter(uri for one in hits for _, uri in one.row.areas),
+        "area": Counter(uri for uris in about for uri in uris if uri in named),
     }
-    named = {uri: name for one in hits for name, uri in one.row.areas}
     named |= {value: in_words(value) for value in counted["type"]}
     found = [
         Chip(name, named.get(value) or value, _to(visit, question, given, name, value), count)
@@ -188,8 +192,12 @@ def _row(hit: Mapping[str, Any], row: Row, question: str) -> HitRow:
         texts = texts[:1]
     if lapsed := next((reason for reason in hit["why"] if reason.startswith(LAPSED)), ""):
         row = replace(row, lapsed=lapsed)
-    is_related = any(reason.startswith("via ") for reason in hit["why"]) and not _has_words(hit)
-    return HitRow(row, tuple(texts), is_related)
+    return HitRow(row, tuple(texts), is_related(hit))
+
+
+def is_related(hit: Mapping[str, Any]) -> bool:
+    """Whether only a relation leads to a hit."""
+    return any(reason.startswith("via ") for reason in hit["why"]) and not _has_words(hit)
 
 
 def _has_words(hit: Mapping[str, Any]) -> bool:
