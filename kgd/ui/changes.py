@@ -410,10 +410,13 @@ def rewritten(found: Sequence[Mark]) -> tuple[str, str] | None:
     return old.rstrip(), new.rstrip()
 
 
-def newer(found: Sequence[Mark]) -> list[Mark]:
-    """Return the newer text with its new words marked; without marks if the text is rewritten."""
-    kept = [mark for mark in found if mark.kind != "del"]
-    return [Mark("same", "".join(mark.text for mark in kept))] if rewritten(found) else kept
+def newer(*versions: Sequence[Mark]) -> list[list[Mark]]:
+    """Return the newer texts with their new words marked. If one of them is rewritten, none is marked: marks in the
+    others alone would look like a recommendation."""
+    kept = [[mark for mark in found if mark.kind != "del"] for found in versions]
+    if any(map(rewritten, versions)):
+        return [[Mark("same", "".join(mark.text for mark in found))] for found in kept]
+    return kept
 
 
 def _words_in(tokens: Sequence[str]) -> int:

@@ -195,16 +195,17 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
     before = _text(kind, base) if base is not None else None
     lists = kind == "field" and are_lists(base, *sides)
     shown = []
+    others: list[str | None] = [before] * len(texts) if before is not None or len(texts) != 2 else [*texts[::-1]]
+    readings = newer(*(_compared(text, other, lists) for text, other in zip(texts, others, strict=True)))
     for number, told in enumerate(field["sides"]):
-        letter, side = told["side"], told["value"]
-        against = before if before is not None else texts[1 - number] if len(texts) == 2 else None
+        letter, side, against = told["side"], told["value"], others[number]
         shown.append(
             Side(
                 letter,
                 _label(kind, letter, side),
                 texts[number],
                 _marks(texts[number], against, before is None),
-                _reading(texts[number], against, lists),
+                tuple(map(clipped, readings[number])),
                 letter == shown_now,
                 told,
             )
@@ -248,14 +249,13 @@ def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
     if against is None:
         return (clipped(Mark("same", text)),)
     found = marks(against, text)
-    return tuple(newer(found)) if is_other else found
+    return tuple(newer(found)[0]) if is_other else found
 
 
-def _reading(text: str, against: str | None, lists: bool) -> tuple[Mark, ...]:
+def _compared(text: str, against: str | None, lists: bool) -> list[Mark]:
     if against is None:
-        return (clipped(Mark("same", text)),)
-    found = marked_items(against, text) if lists else marked(against, text, around=len(text))
-    return tuple(map(clipped, newer(found)))
+        return [Mark("same", text)]
+    return marked_items(against, text) if lists else marked(against, text, around=len(text))
 
 
 def _label(kind: str, letter: str, side: Json) -> str:

@@ -210,7 +210,14 @@ def test_a_text_with_few_words_in_common_is_rewritten() -> None:
     assert rewritten(marked(f"{old}\n", f"{new}\n")) == (old, new)
     assert rewritten(marked(old, "One worker drains the whole queue by batches.")) is None
     assert rewritten(marked("14 days", "two weeks")) is None, "short values are compared at a glance"
-    assert newer(marked(old, new)) == [Mark("same", new)]
+    assert newer(marked(old, new)) == [[Mark("same", new)]]
+
+
+def test_no_version_is_marked_if_one_is_rewritten() -> None:
+    old = "Three attempts without a key charged cards twice in April"
+    new, near = "One retry after a second, always with the order's key", "Two attempts in all; a third charged cards twice"
+    assert len(newer(marked(old, near))[0]) > 1
+    assert newer(marked(old, new), marked(old, near)) == [[Mark("same", new)], [Mark("same", near)]]
 
 
 def test_a_shortened_difference_never_ends_between_a_deleted_text_and_its_replacement() -> None:

@@ -292,9 +292,10 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
 
 def _excerpts(uri: str, name: str, field: Mapping[str, Any], reasons: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the versions of a field, shortened for a list, each with the reason of its commit."""
+    compared = newer(*(_compared(uri, name, field["base"], side["value"]) for side in field["sides"]))
     return [
         {
-            "marks": _marks(uri, name, field["base"], side["value"]),
+            "marks": shortened(marks, 3 * EXCERPT, EXCERPT // 2),
             "letter": side["side"],
             "author": side.get("author", ""),
             "value": side["value"],
@@ -303,17 +304,17 @@ def _excerpts(uri: str, name: str, field: Mapping[str, Any], reasons: Mapping[st
             "is_shown": side["side"] == field["shown"],
             "reason": _excerpt(reasons.get(side.get("commit", ""), "")),
         }
-        for side in field["sides"]
+        for side, marks in zip(field["sides"], compared, strict=True)
     ]
 
 
-def _marks(uri: str, name: str, base: Any, value: Any) -> tuple[Mark, ...]:
-    """Return a version with its new words marked, shortened for a list; without a base, nothing is marked."""
+def _compared(uri: str, name: str, base: Any, value: Any) -> list[Mark]:
+    """Compare a version with its base; without a base, nothing is marked."""
     text = written(value)
     if base is None or kind_of(uri, name) in ("node", "twin", "uri"):
-        return (Mark("same", _excerpt(value)),)
+        return [Mark("same", _excerpt(value))]
     compare = marked_items if are_lists(base, value) else marked
-    return shortened(newer(compare(written(base), text)), 3 * EXCERPT, EXCERPT // 2)
+    return compare(written(base), text)
 
 
 def _before(uri: str, name: str, field: Mapping[str, Any]) -> str:
