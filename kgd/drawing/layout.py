@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import product
-from math import ceil, cos, floor, hypot, inf, log10, pi, sin
+from math import ceil, cos, floor, hypot, inf, log10, pi, sin, tan
 
 from kgd.drawing.looks import CHARACTER, place_of, width
 from kgd.drawing.packing import LABEL, LONGEST_LABEL, Place, layout_groups
-from kgd.drawing.scene import Dot, Line, Scene
+from kgd.drawing.scene import Dot, Line, Mark, Scene
 
 APART = 17.0
 """Distance between two dots of a row, and between two rows."""
@@ -251,8 +251,20 @@ AROUND = (0.0, 0.1, -0.1, 0.18, -0.18, 0.28, -0.28, 0.4, -0.4)
 trial."""
 THROUGH = 0.3
 """Distance from the middle of a control point between two dots of one side, relative to that of the nearer dot."""
+FIRST_ANGLES = (0.15, 0.6)
+"""Least angle between the row of a dot in the middle and its lines to the left and, beyond its label, to the right."""
+REACHED = (0.8, 0.9)
+"""Shares of the distances, across and down, at which a line from the middle turns to its other dot."""
 NEAR = 12.0
 """Gap between the middle of a dot and a line around starts."""
+
+CORNERS: Mapping[Mark, tuple[int, int]] = {
+    "conflict": (1, -1),
+    "unverified": (-1, -1),
+    "proposed": (-1, 1),
+    "foreign": (1, 1),
+}
+"""The corner of a dot that has the sign of a mark: steps to the right and down."""
 
 Spot = tuple[float, float]
 Cell = tuple[int, int]
@@ -339,16 +351,31 @@ def bend(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, st
 
 
 def through_middle(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
-    """The curves between dots in the columns beside x = 0. Each curve reaches the further dot along the dot's row."""
+    """The curves between dots in the columns beside x = 0. Each curve reaches the further dot along the dot's row; the
+    curves of a dot in the middle begin in different directions, so that their ends can be told apart."""
     found: dict[tuple[str, str], Curve] = {}
+    fans: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for line in lines:
-        a, b = spots[line.source], spots[line.target]
-        near, far = sorted((a, b), key=lambda spot: abs(spot[0]))
-        is_beside = near[0] * far[0] > 0  # both at one side
-        over = (THROUGH * near[0] if is_beside else 0.0, far[1])
-        if near[0] == far[0]:
-            over = -THROUGH * near[0], (near[1] + far[1]) / 2
-        found[line.source, line.target] = a, over, b
+        near, far = sorted((line.source, line.target), key=lambda uri: abs(spots[uri][0]))
+        (x, y), (away, down) = spots[near], spots[far]
+        if x == 0 != away:
+            fans[near, away > 0, down > y].append(far)
+        is_beside = x * away > 0  # both at one side
+        over = -THROUGH * x, (y + down) / 2
+        if x != away:
+            over = (THROUGH * x if is_beside else 0.0, down)
+        found[line.source, line.target] = spots[line.source], over, spots[line.target]
+    for (near, is_right, _), others in fans.items():
+        first = FIRST_ANGLES[is_right]
+        ordered = sorted(set(others), key=lambda uri: abs(spots[uri][1] - spots[near][1]))
+        for number, far in enumerate(ordered):
+            (x, y), (away, down) = spots[near], spots[far]
+            steep = tan(first + (pi / 2 - first) * (number + 0.5) / len(ordered))
+            across = min(REACHED[0] * abs(away), REACHED[1] * abs(down - y) / steep)
+            over = x + across * (1 if is_right else -1), y + across * steep * (1 if down > y else -1)
+            for ends in ((near, far), (far, near)):
+                if ends in found and down != y:
+                    found[ends] = found[ends][0], over, found[ends][2]
     return found
 
 
@@ -379,6 +406,11 @@ def _costs(dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[Cell, list[
     opened = {dot.parent for dot in dots if dot.shape != "group"}
     for dot in dots:
         x, y, size, wide, high, *_ = places[dot.uri]
+        long = width(dot.name) * CHARACTER
+        if wide:  # its title
+            left, top = x - wide / 2, y - high / 2
+            for cell in cells_of(left, top, left + min(long + LABEL, wide), top + LABEL + CLEAR):
+                costs[cell].append(("", NAMED))
         for uri, inset in ((dot.uri, 0.0), ("", CELL)) if dot.uri in opened else ():
             for cell in cells_of(
                 x - wide / 2 + inset, y - high / 2 + inset, x + wide / 2 - inset, y + high / 2 - inset
@@ -390,7 +422,11 @@ def _costs(dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[Cell, list[
         for cell in cells_of(x - size, y - size, x + size, y + size):
             if hypot((cell[0] + 0.5) * CELL - x, (cell[1] + 0.5) * CELL - y) <= size:
                 costs[cell].append((dot.uri, COVERED))
-        half = min(width(dot.name) * CHARACTER, LONGEST_LABEL) / 2 + CLEAR
+        for mark, _ in dot.counts:
+            right, below = x + CORNERS[mark][0] * size, y + CORNERS[mark][1] * size
+            for cell in cells_of(right - LABEL, below - LABEL / 2, right + LABEL, below + LABEL / 2):
+                costs[cell].append((dot.uri, NAMED))
+        half = min(long, LONGEST_LABEL) / 2 + CLEAR
         for cell in cells_of(x - half, y + size, x + half, y + size + LABEL + CLEAR):
             costs[cell].append(("", NAMED))
     return costs

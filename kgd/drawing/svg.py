@@ -14,7 +14,7 @@ from math import cos, hypot, pi, sin, sqrt
 from typing import Literal
 
 from kgd.drawing.labels import GAP, TITLE, Label, box, middle, occupied, place_labels, radius
-from kgd.drawing.layout import Curve, Layout, Spot, along, layout_scene
+from kgd.drawing.layout import CORNERS, Curve, Layout, Spot, along, layout_scene
 from kgd.drawing.looks import CHARACTER, COLOURS, HEIGHT, OUTLINES, TEXT, Form, look_of, width
 from kgd.drawing.packing import Place
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
@@ -22,7 +22,7 @@ from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
 LINE = "#848d87"
-Style = Literal["path", "other", "unusual-path", "unusual"]
+Style = Literal["path", "other", "unusual"]
 """Colour of relations; outlines and rings, which carry no meaning of their own, are `FAINT`."""
 RED, AMBER, BLUE = "#a3231b", "#7d5400", "#2f5c9e"
 LARGEST_SHAPE = 7.0
@@ -32,13 +32,6 @@ HUES: Mapping[Mark, str] = {"conflict": RED, "unverified": AMBER, "proposed": BL
 GOLDEN = pi * (3 - sqrt(5))
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "proposed": "+", "foreign": "↗"}
 """Signs next to a dot, so that a mark is not shown only by colour."""
-PLACES: Mapping[Mark, tuple[int, int]] = {
-    "conflict": (1, -1),
-    "unverified": (-1, -1),
-    "proposed": (-1, 1),
-    "foreign": (1, 1),
-}
-"""The corner of a dot that has the sign: steps to the right and down."""
 
 
 def figure(dot: Dot, size: float, share: float = 1.0) -> str:
@@ -103,7 +96,7 @@ def _sign(mark: Mark, size: float) -> str:
         return ring
     fill, ink = (HUES[mark], PAPER) if mark in HUES else (PAPER, INK)
     off = max(7.0, size * 0.8)
-    across, down = PLACES[mark]
+    across, down = CORNERS[mark]
     x, y = across * (off + 1), down * off
     return (
         f'{ring}<g class="mark {mark}"><circle cx="{x:g}" cy="{y:g}" r="5.5" fill="{fill}" stroke="{ink}"/>'
@@ -131,7 +124,7 @@ SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 ABOVE = 11.0
 """Distance of the relations of a path above their line."""
 EDGE = 0.76
-"""Distance of a number of marks from the middle of a group, to the side and up, as a share of its radius."""
+"""Distance of a number of marks from the middle of a group, to its inner side and up, as a share of its radius."""
 
 Link = Callable[[Dot], str]
 """Returns the address that a dot links to; empty if it has no link."""
@@ -220,9 +213,9 @@ def line_sample() -> str:
 
 def style_sample(style: Style) -> str:
     """A line of a style, for a legend."""
-    kind = {"path": "path", "unusual": "unusual", "unusual-path": "path unusual"}.get(style, "")
-    look = f'stroke="{QUIET}" stroke-width="1.6"' if "path" in style else f'stroke="{LINE}"'
-    look += ' stroke-dasharray="6 3"' if "unusual" in style else ""
+    kind = {"path": "path", "other": "", "unusual": "path unusual"}[style]
+    look = f'stroke="{QUIET}" stroke-width="1.6"' if style != "other" else f'stroke="{LINE}"'
+    look += ' stroke-dasharray="6 3"' if style == "unusual" else ""
     return (
         '<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true"><g class="lines">'
         f'<path class="{kind}" d="M-12 0h24" {look}/></g></svg>'
@@ -415,8 +408,8 @@ def _badges(dots: Sequence[Dot], layout: Layout, numbers: Mapping[str, tuple[int
         free = point.x + across - TITLE[0]
         for mark, count in dot.counts:
             text = f"{SIGNS[mark]} {count:,}"
-            half, (right, below) = width(text) * CHARACTER / 2 + 4, PLACES[mark]
-            x, y = point.x + right * away, point.y + below * away
+            half, (right, below) = width(text) * CHARACTER / 2 + 4, CORNERS[mark]
+            x, y = point.x + right * (away + half), point.y + below * away
             if layout.is_box(dot.uri):
                 x, y, free = free - half, point.y - down + TITLE[1], free - 2 * half - GAP
             drawn.append(

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import hypot
+from math import atan2, hypot, pi
 from time import process_time
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
+from kgd.drawing.labels import LENGTHS, LONGEST, TITLE, Box, box, place_labels
 from kgd.drawing.layout import (
     APART,
     INNER,
@@ -28,7 +28,7 @@ from kgd.drawing.layout import (
     layout_dots,
     layout_scene,
 )
-from kgd.drawing.looks import CHARACTER, KNOWN, OTHERS, OUTLINES, look_of, shortened, width
+from kgd.drawing.looks import CHARACTER, HEIGHT, KNOWN, OTHERS, OUTLINES, look_of, shortened, width
 from kgd.drawing.packing import Place
 from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
@@ -83,6 +83,18 @@ def test_in_a_tall_picture_each_node_has_a_row_beside_the_start_and_dearer_ones_
         away, further = abs(layout.points[near.uri].x), abs(layout.points[far.uri].x)
         assert INNER <= away <= further <= OUTER
         assert far.cost == near.cost or not few_costs or away < further
+
+
+def test_in_a_tall_picture_the_lines_of_a_start_end_in_different_directions() -> None:
+    uris = [f"concept://w/{number}" for number in range(17)]
+    dots = [Dot(uri, uri, "concept", float(uri != uris[0]), marks=("start",) * (uri == uris[0])) for uri in uris]
+    scene = Scene(tuple(dots), tuple(Line(uri, uris[0], ("about",), 1.0) for uri in uris[1:]))
+    layout = layout_scene(scene, tall=True)
+    start = layout.points[uris[0]]
+    bends = {uri: layout.curves[uri, uris[0]][1] for uri in uris[1:]}
+    ways = sorted(atan2(down - start.y, right - start.x) for right, down in bends.values())
+    assert min(after - before for before, after in pairwise(ways)) > pi / 25
+    assert all(layout.points[uri].y == start.y or layout.points[uri].y != bends[uri][1] for uri in bends)
 
 
 @settings(max_examples=20, deadline=None)
@@ -251,6 +263,11 @@ def test_a_line_between_groups_passes_behind_no_other_group(tall: bool, opened: 
             elif uri.startswith("group:"):
                 place = layout.places[uri]
                 assert min(hypot(x - place.x, y - place.y) for x, y in spots) > place.size
+        for dot in scene.dots if not opened else ():  # nor through the title of a box
+            if layout.is_box(dot.uri):
+                left, top, right, bottom = _area(layout.places[dot.uri])
+                title = left + TITLE[0] + width(dot.name) * CHARACTER, top + TITLE[1] + HEIGHT / 2
+                assert not any(left < x < title[0] and top < y < title[1] for x, y in spots)
 
 
 def test_a_box_with_nodes_hides_the_lines_between_groups_and_no_others() -> None:

@@ -369,7 +369,7 @@ def test_relations_have_enough_contrast_in_both_themes(page: Page, place: str) -
 
 def test_the_legend_explains_the_styles_of_lines(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments")
-    for words in ("cheapest path", "other relation", "depends on"):
+    for words in ("about", "thick: cheapest path", "thin: other relation", "depends on"):
         item = page.locator(".legend li", has_text=words)
         expect(item).to_be_visible()
         expect(item.locator(".lines path")).to_have_count(1)

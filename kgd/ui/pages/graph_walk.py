@@ -458,24 +458,26 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
 
 
 def _line_styles(scene: Scene) -> list[dict[str, Any]]:
-    """Return the meanings of the lines around starts; scripts draw the lines of unusual relations with dashes."""
-    has_both = len({line.is_path for line in scene.lines}) > 1
-    styles = [
-        _entry(style_sample("path"), "cheapest path", kind=SPARE),
-        _entry(style_sample("other"), "other relation", kind=SPARE),
-    ] * has_both
-    if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
-        kinds: tuple[tuple[Style, bool], ...] = (("unusual-path", True), ("unusual", False))
-        for style, is_path in kinds:
-            unusual = [
-                one.types for one in scene.lines if one.is_path == is_path and ", ".join(one.types) != scene.usual
-            ]
-            types = Counter(words_of(type) for found in unusual for type in found)
-            names = [name for name, _ in types.most_common(FEW_NAMES)]
-            words = ", ".join(names) + (", …" if len(types) > len(names) else "")
-            if words:
-                styles.append(_entry(style_sample(style), words, kind=f"{SPARE} scripted-only"))
-    return styles
+    """Return the meanings of the lines around starts: first the relations, then the widths. Scripts draw the lines of
+    unusual relations with dashes."""
+    lines = scene.lines if len(scene.lines) <= NAMED else ()
+    styles: dict[Style, Counter[str]] = {"path": Counter(), "unusual": Counter()}
+    for line in lines:
+        styles["path" if ", ".join(line.types) == scene.usual else "unusual"].update(map(words_of, line.types))
+    relations = [
+        _entry(
+            style_sample(style),
+            ", ".join(name for name, _ in types.most_common(FEW_NAMES)) + ", …" * (len(types) > FEW_NAMES),
+            kind="scripted-only",
+        )
+        for style, types in styles.items()
+        if types
+    ]
+    widths = [
+        _entry(style_sample("path"), "thick: cheapest path", kind=SPARE),
+        _entry(style_sample("other"), "thin: other relation", kind=SPARE),
+    ]
+    return relations + widths * (len({line.is_path for line in scene.lines}) > 1)
 
 
 def _entry(figure: str, words: str, link: str = "", is_hidden: bool = False, kind: str = "") -> dict[str, Any]:

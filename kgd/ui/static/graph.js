@@ -153,8 +153,7 @@
     const [x, y] = at(dot), [w, h] = half(dot), isSmall = w < SMALL, edge = EDGE * size(dot);
     let free = w - TITLE[0];
     for (const badge of dot.badges) {
-      const long = badgeWidth(badge), beside = dot.badges.length > 1 ? long / 2 + 1 : 0, isBelow = badge.matches(".proposed");
-      const across = isSmall ? (isBelow ? w : edge) + long / 3 : Math.max(edge, beside);
+      const long = badgeWidth(badge), isBelow = badge.matches(".proposed"), across = isSmall ? (isBelow ? w : edge) + long / 3 : edge + long / 2;
       let right = badge.matches(".conflict") ? across : -across, down = isSmall ? (isBelow ? GAP : -edge - GAP) : isBelow ? edge : -edge;
       if (dot.open) [right, down, free] = [free - long / 2, TITLE[1] - h, free - long - GAP];
       badge.setAttribute("transform", `translate(${(x + right).toFixed(1)} ${(y + down).toFixed(1)})`);
