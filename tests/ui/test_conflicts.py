@@ -37,6 +37,26 @@ def message(desk: Desk) -> str:
     return desk.git("log", "-1", "--format=%an%n%B", "refs/kgd/head")
 
 
+def test_a_resolved_conflict_leads_to_the_next_one(desk: Desk, bob: Colleague, page: Page) -> None:
+    for name in ("one", "two"):
+        bob.disagree(f"insight://shop/{name}-of-two", "summary", f"{name} here", f"{name} there", was=name)
+    at(page, "conflicts")
+    page.get_by_role("link", name="Compare and edit").first.click()
+    expect(page.get_by_text("Conflict 1 of 2")).to_be_visible()
+    first = page.locator("h1").inner_text()
+    page.get_by_role("link", name="Next").click()
+    expect(page.get_by_text("Conflict 2 of 2")).to_be_visible()
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Preview commit").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
+    expect(page.locator("h1")).to_have_text(first)
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    expect(page.locator("h1")).to_have_text("Conflicts")
+    bob.agree()
+
+
 @pytest.mark.requirement("B6")
 @pytest.mark.requirement("E13")
 def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +126,7 @@ def conflict(visit: Visit) -> Handled:
         return _settled(visit, open_now, gone, chosen) if gone else _decide(visit, open_now, chosen, error)
     if step == "make":
         what = "Resolved" if len(resolutions) == 1 else f"{len(resolutions)} conflicts resolved"
-        return reported(visit.to("conflicts"), done, what)
+        return reported(_following(visit, visit.form.get("next", "")), done, what)
     told = {
         "ids": ids,
         "chosen": chosen,
@@ -177,6 +178,25 @@ def _suggestions(visit: Visit) -> Handled:
     )
 
 
+def _following(visit: Visit, id: str) -> str:
+    """Return the address of a conflict if it is open, else of the list."""
+    with suppress(KgdError):
+        if id and "settled" not in visit.call("conflicts", id=id):
+            return visit.to("conflict", id=id)
+    return visit.to("conflicts")
+
+
+def _turn(visit: Visit, id: str) -> tuple[int, int, str] | None:
+    """Return the place of a conflict in the list, the number of conflicts, and the next one's id; None if it is the
+    only one, or further down than the first page."""
+    answer = visit.call("conflicts", limit=LISTED)
+    ids = [one["id"] for one in answer["conflicts"]]
+    if len(ids) < 2 or id not in ids:
+        return None
+    place = ids.index(id) + 1
+    return place, answer["total"], ids[place % len(ids)]
+
+
 def _look(visit: Visit, ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Return the open conflicts, and the answers for those already resolved."""
     open_now, gone = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
@@ -209,6 +229,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "error": error,
             "may": visit.may("resolve", Verb.RESOLVE),
             "others": others,
+            "turn": _turn(visit, found[0]["id"]) if len(found) == 1 else None,
             "model": found[0].get("model") if len(found) == 1 else None,
             "reasons": reasons_of(
                 visit, (side.by.get("commit", "") for fields in groups for one in fields for side in one.sides)
