@@ -275,7 +275,7 @@ def test_an_address_holds_the_filter_and_errors_are_reported(desk: Desk, page: P
 def test_all_facts_of_a_filtered_review_are_marked_at_once(desk: Desk, page: Page) -> None:
     agent_writes(desk, *(upsert(f"concept://shop/pots/{name}", name=name) for name in ("Clay", "Iron")))
     at(page, "review?since=yesterday&path=/pots/**")
-    page.get_by_role("button", name="Mark these 2 as reviewed").click()
+    page.get_by_role("button", name="Mark these 2 facts as reviewed").click()
     expect(page.get_by_text("✓ Reviewed")).to_have_count(2)
 
 
