@@ -254,12 +254,14 @@ def _review(visit: Visit, commit: str) -> dict[str, Any]:
 
 
 def approve(visit: Visit) -> Handled:
-    """Approve the changes of a commit to nodes that are not in conflict."""
-    commit = visit.required("commit")
-    back = Redirect(visit.to("change", commit=commit, uri=visit.form.get("uri")))
-    if uris := _review(visit, commit).get("left"):
+    """Approve the changes of a commit to nodes that are not in conflict, and show the next unreviewed commit; stay at
+    the commit if it belongs to the history of a node."""
+    commit, uri = visit.required("commit"), visit.form.get("uri")
+    found = _review(visit, commit)
+    if uris := found.get("left"):
         visit.call("review", approve=uris, commit=commit, limit=1)
-    return back
+    following = "" if uri else found.get("newer") or found.get("older")
+    return Redirect(visit.to("change", commit=following or commit, uri=uri), "Marked as reviewed." if following else "")
 
 
 def _resolved(one: Mapping[str, Any], commit: Mapping[str, Any]) -> dict[str, Any]:
