@@ -137,8 +137,8 @@ def test_the_page_of_a_conflict_has_a_black_title_and_the_reason_before_its_butt
 
 def test_all_rows_in_conflict_of_an_author_are_selected_at_once(page: Page) -> None:
     at(page, "review?since=2026-11-01")
-    bob = page.locator(".author", has_text="Bob Builder")
-    bob.get_by_text("3 in conflict").click()
+    page.get_by_text("changed facts in conflict").click()
+    bob = page.locator(".in-conflict div", has=page.get_by_role("button", name="by Bob Builder"))
     bob.get_by_role("button", name="Select all facts in conflict by Bob Builder").click()
     expect(bob.get_by_role("checkbox", checked=True)).to_have_count(3)
 
@@ -591,7 +591,9 @@ def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: 
 def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
     at(page, "workspaces")
     remote = page.locator(".unsynced")
-    expect(remote).to_contain_text(re.compile(r"origin \(.*server.git, refs/heads/main\): not synced since kgd started"))
+    expect(remote).to_contain_text(
+        re.compile(r"origin \(.*server.git, .*\): not synced since kgd started")
+    )
     expect(remote.get_by_role("button", name="Sync now with origin")).to_be_visible()
 
 

@@ -215,7 +215,10 @@ def test_a_text_with_few_words_in_common_is_rewritten() -> None:
 
 def test_no_version_is_marked_if_one_is_rewritten() -> None:
     old = "Three attempts without a key charged cards twice in April"
-    new, near = "One retry after a second, always with the order's key", "Two attempts in all; a third charged cards twice"
+    new, near = (
+        "One retry after a second, always with the order's key",
+        "Two attempts in all; a third charged cards twice",
+    )
     assert len(newer(marked(old, near))[0]) > 1
     assert newer(marked(old, new), marked(old, near)) == [[Mark("same", new)], [Mark("same", near)]]
 

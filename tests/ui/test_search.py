@@ -153,25 +153,6 @@ class TestInABrowser:
         expect(rows.first).to_contain_text("Closed at night")
         expect(rows.nth(1)).to_contain_text("Dock gate of the yard")
 
-    def test_the_palette_has_the_order_of_the_page_and_a_row_for_all_results(self, desk: Desk, page: Page) -> None:
-        area = "atom://shop/metals"
-        desk.put(area, name="Metals")
-        for number in range(7):
-            related = [{"type": "about", "target": area}] if number % 2 else []
-            desk.put(f"insight://shop/tin-{number}", summary=f"Tin melts in pot {number}", relations=related)
-        until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
-        names = at(page, "search?q=tin+melts").locator(".hit h2 a").all_inner_texts()
-        assert len(names) == 7
-        page.keyboard.press("Control+k")
-        page.keyboard.type("tin melts")
-        rows = page.get_by_role("dialog").get_by_role("group", name="Knowledge").get_by_role("option")
-        expect(rows).to_have_count(7)
-        for row, name in zip(rows.all()[:6], names[:6], strict=True):
-            expect(row).to_contain_text(name)
-        expect(rows.last).to_have_text("All 7 results")
-        rows.last.click()
-        page.wait_for_url("**/search?q=tin+melts")
-
     def test_a_phone_folds_the_filters_and_counts_the_active_ones(self, desk: Desk, page: Page) -> None:
         for number, kind in enumerate(("insight", "decision", "gotcha", "pattern")):
             desk.put(f"{kind}://shop/nickel-{number}", summary="Nickel shines", tags=[f"metal-{number}"])

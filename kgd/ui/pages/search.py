@@ -13,7 +13,7 @@ from kgd.drawing.scene import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
-from kgd.model.uri import path_of
+from kgd.model.uri import Uri, path_of
 from kgd.tools import addressing
 from kgd.tools.read.search import areas_of
 from kgd.ui.node_reading import AREA, Row, is_called, listed, titles
@@ -148,7 +148,7 @@ def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
     """Return filters that would narrow these hits: values that some of them have and others lack, by frequency."""
     workspace = addressing.choose(visit.session(), visit.workspace)
     named = {uri: name for one in hits for name, uri in one.row.areas}
-    about = [{one.row.uri, *areas_of(workspace, one.row.uri)} for one in hits]
+    about = [{one.row.uri, *areas_of(workspace, Uri(one.row.uri))} for one in hits]
     counted = {
         "type": Counter(one.row.type for one in hits),
         "author": Counter(one.author for one in hits if one.author),
