@@ -212,7 +212,8 @@ def _fact(one: Fact) -> dict[str, Any]:
     code = one.cites.partition("#")[0]
     file = [{"type": "about", "target": f"file://shop/{code}", "weight": 0.25}] if code else []
     more = {"data": {"cites": [one.cites]}} if one.cites else {}
-    content = f"{one.summary}.\n\nSeen while working on `{code}`.\n" if code else f"{one.summary}.\n"
+    seen = f"\n\nSeen while working on `{code}`." if code else ""
+    content = one.text.replace("\\n", "\n") + "\n" if one.text else f"{one.summary}.{seen}\n"
     tags = [one.package] if one.package else ["everywhere"]
     return _new(
         one.type, one.name, summary=one.summary[:100], content=content, relations=area + file, tags=tags, **more

@@ -87,6 +87,7 @@ class Fact(NamedTuple):
     name: str
     summary: str
     cites: str
+    text: str = ""
 
 
 def facts() -> list[Fact]:

@@ -484,9 +484,13 @@ def test_proposals_without_a_conflict_say_so(page: Page) -> None:
 def test_the_page_of_a_person_tells_their_facts_from_those_of_their_agents(page: Page) -> None:
     at(page, "author?name=Carla+Moreno")
     lead = page.locator(".lead")
-    expect(lead).to_contain_text("Author of 34 facts: 27 without an agent, 4 with claude-code, 3 with cursor.")
+    expect(lead).to_contain_text("Author of 34 facts: 27 by hand, 4 with claude-code, 3 with cursor.")
     expect(lead).to_contain_text(re.compile(r"\d conflicts?\s+\d stale"))
     expect(page.locator(".node-row", has_text="· with ").first).to_be_visible()
+    areas = page.get_by_role("region", name="Areas").get_by_role("link")
+    expect(areas.filter(visible=True)).to_have_count(3)
+    page.get_by_text("7 areas with 1 fact").click()
+    expect(areas.filter(visible=True)).to_have_count(10)
     assert axe(page) == []
 
 

@@ -90,9 +90,7 @@ def test_the_numbers_of_the_header_have_the_colours_of_their_marks(page: Page) -
     expect(pages.get_by_role("link", name="Review").locator(".count")).to_have_class("count")
 
 
-@pytest.mark.parametrize(
-    "place", ["areas", "area?uri=atom://shop/payments", "author?name=Carla+Moreno", "workspaces", "../../"]
-)
+@pytest.mark.parametrize("place", ["areas", "area?uri=atom://shop/payments", "author?name=Carla+Moreno", "workspaces"])
 def test_a_count_of_pending_work_is_a_link_that_looks_like_its_mark(page: Page, place: str) -> None:
     at(page, place)
     counts = page.get_by_role("main").get_by_text(re.compile(r"^\d+ (stale( facts?)?|conflicts?|proposals?)$"))
