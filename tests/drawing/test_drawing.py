@@ -87,7 +87,7 @@ def test_in_a_tall_picture_each_node_has_a_row_beside_the_start_and_dearer_ones_
 
 def test_in_a_tall_picture_the_lines_of_a_start_end_in_different_directions() -> None:
     uris = [f"concept://w/{number}" for number in range(17)]
-    dots = [Dot(uri, uri, "concept", float(uri != uris[0]), marks=("start",) * (uri == uris[0])) for uri in uris]
+    dots = [Dot(uri, uri, "concept", float(uri != uris[0]), marks=("start",) if uri == uris[0] else ()) for uri in uris]
     scene = Scene(tuple(dots), tuple(Line(uri, uris[0], ("about",), 1.0) for uri in uris[1:]))
     layout = layout_scene(scene, tall=True)
     start = layout.points[uris[0]]
