@@ -21,7 +21,7 @@ from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.model import token as token_texts
 from kgd.model.access import Grant, Principal, scopes_of, told
 from kgd.model.token import SECRET_BYTES, SIGN_IN_KEY, TokenRecord
-from kgd.oidc.configuration import Configuration, Issuer
+from kgd.oidc import Configuration, Issuer
 from kgd.oidc.id_token import KEY_BYTES, Account, Sealing, issuer_of, person, program
 from kgd.oidc.provider import PENDING, Granted, Provider, Refused
 from kgd.workspace.repository import read_settings

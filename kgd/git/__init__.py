@@ -1,5 +1,7 @@
 """Git repositories: objects, refs, packs, history, remotes, and the place of a workspace's repository."""
 
+from __future__ import annotations
+
 import re
 
 is_revision = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*|[0-9a-f]{7,40}").fullmatch

@@ -22,6 +22,8 @@ import pygit2
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git import program
+from kgd.git.files import replace
+from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, text
 from kgd.git.store import FileEntry
 
@@ -286,3 +288,62 @@ def _command(arguments: list[bytes]) -> bytes:
         elif not word.startswith(b"-"):
             return word
     return b""
+
+
+MARK = "kgd-checkout"
+"""A file in the git directory that names the new files of a move. git writes the index last, and the next start of kgd
+undoes a move that was interrupted: files that are missing would look as if a person had deleted them."""
+
+
+def run_in_work_tree(layout: Layout, *arguments: str) -> bytes:
+    """Run git in the work tree.
+
+    Raises:
+        Unavailable: git failed.
+    """
+    try:
+        return program.run(layout.git_dir, [f"--work-tree={layout.work_tree}", *arguments], cwd=layout.work_tree)
+    except program.GitFailed as error:
+        raise Unavailable(f"git cannot use the work tree: {error.said}", at=str(layout.work_tree)) from error
+
+
+def move_work_tree(layout: Layout, before: ObjectId, after: ObjectId, added: Iterable[str]) -> None:
+    """Move index and work tree, which must match `before`. If that fails, both stay as they were.
+
+    Args:
+        added: The paths of files that only `after` has.
+
+    Raises:
+        Unavailable: git failed; the disk may be full.
+        OSError: The disk is full, read-only or broken.
+    """
+    replace(layout.git_dir / MARK, b"\0".join(map(raw, added)))
+    try:
+        run_in_work_tree(layout, "update-index", "-q", "--refresh")
+        run_in_work_tree(layout, "read-tree", "-m", "-u", before.hex(), after.hex())
+    except Unavailable:
+        with contextlib.suppress(Unavailable, OSError):  # the next start repeats it
+            settle_work_tree(layout)
+        raise
+    (layout.git_dir / MARK).unlink()
+
+
+def settle_work_tree(layout: Layout) -> None:
+    """After an interrupted move, restore all files from the branch; otherwise do nothing.
+
+    Edits of these files since the interruption are lost.
+
+    Raises:
+        Unavailable: git failed.
+        OSError: The disk is full, read-only or broken.
+    """
+    mark = layout.git_dir / MARK
+    if not mark.exists():
+        return
+    (layout.git_dir / "index.lock").unlink(missing_ok=True)
+    for path in filter(None, mark.read_bytes().split(b"\0")):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(layout.work_tree / text(path))
+    run_in_work_tree(layout, "read-tree", "--reset", layout.branch)  # git may have finished after kgd was killed
+    run_in_work_tree(layout, "checkout-index", "--all", "--force", "--quiet")
+    mark.unlink()

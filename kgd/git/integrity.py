@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from kgd.errors import MALFORMED, KgdError, Limit
-from kgd.git import checkout, pack, program, refs
+from kgd.git import index_file, pack, program, refs
 from kgd.git.files import replace
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
@@ -76,7 +76,7 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     repair(layout, good, report)
     keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
     with contextlib.suppress(KgdError, OSError):  # the next startup repeats it
-        checkout.settle(layout)
+        index_file.settle_work_tree(layout)
     _drop_overtaken_locks(layout, report)
     if not report.unchecked:
         with contextlib.suppress(OSError):  # the disk is full: the next startup checks more

@@ -19,10 +19,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.hub import problem
 from kgd.hub.connections import HEADER_LIMIT, HEADER_SECONDS, Connections, HubConnection, block_of
 from kgd.hub.listen import Listen
 from kgd.hub.operating import Observed, Operating
-from kgd.hub.problem_details import problem
 from kgd.hub.v1 import Api
 
 STOP_SECONDS, DRAIN_SECONDS = 1, 10

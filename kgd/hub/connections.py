@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kgd.daemon.request_bodies import RECOGNISED
 from kgd.daemon.tokens import TooMuch
-from kgd.hub.problem_details import problem
+from kgd.hub import problem
 
 HEADER_LIMIT = 64 << 10
 """Largest size in bytes of a request's header, including its URL; the graph page has long URLs."""

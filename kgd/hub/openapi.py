@@ -7,7 +7,7 @@ from typing import Any
 
 from kgd import __version__
 from kgd.errors import BY_CODE, Stale
-from kgd.hub.problem_details import MEDIA_TYPE, TITLE
+from kgd.hub import MEDIA_TYPE, TITLE
 from kgd.tools import SERVED
 from kgd.tools.hubs.tokens import ChildParams, MintResult, TokenAnswer
 from kgd.tools.operation import Operation

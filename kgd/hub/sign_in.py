@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from kgd.daemon.request_bodies import Bodies
 from kgd.errors import Forbidden, Invalid, KgdError, of_defect
-from kgd.hub.problem_details import MEDIA_TYPE, details, problem
+from kgd.hub import MEDIA_TYPE, details, problem
 
 if TYPE_CHECKING:
     from kgd.daemon.sign_in import Given, SignIns

@@ -23,9 +23,9 @@ from kgd.code_history.history import CodeHistory
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
+from kgd.hub import NotJson, problem
 from kgd.hub.authentication import Caller, Door, Holder
 from kgd.hub.openapi import document
-from kgd.hub.problem_details import NotJson, problem
 from kgd.sync.hubs import HEADER as POSITION
 from kgd.sync.hubs import split
 from kgd.tools.hubs.browsers import LINK_MINUTES

@@ -22,7 +22,7 @@ from jwt import PyJWK
 from kgd.errors import Forbidden, Unauthorized
 from kgd.model.access import ACCOUNT, MAX_NAME, Kind
 from kgd.model.token import base62
-from kgd.oidc.configuration import EVERYONE, Issuer, claim_text
+from kgd.oidc import EVERYONE, Issuer, claim_text
 
 ALGORITHMS = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", "")),

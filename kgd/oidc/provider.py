@@ -20,7 +20,7 @@ import orjson
 
 from kgd.errors import Invalid, KgdError, Limit, Unauthorized, Unavailable
 from kgd.http_client import LOOPBACK, Address, HttpClient, Response
-from kgd.oidc.configuration import Issuer
+from kgd.oidc import Issuer
 from kgd.oidc.id_token import Key, refuse_old, verified
 
 DEADLINE = 10.0

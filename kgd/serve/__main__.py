@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
     from kgd.daemon.process import Profile
     from kgd.daemon.shared_state import SharedState
-    from kgd.oidc.configuration import Configuration
+    from kgd.oidc import Configuration
 
     class Served(Protocol):
         """The services behind the socket; implemented by `kgd.serve.parts.Parts`."""
@@ -264,7 +264,7 @@ def _oidc(options: argparse.Namespace) -> Configuration | None:
         ) from error
     from kgd.codec.documents import read_mapping
     from kgd.config.credentials import secret
-    from kgd.oidc.configuration import read_configuration
+    from kgd.oidc import read_configuration
 
     try:
         with open(path, "rb") as file:

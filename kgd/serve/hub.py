@@ -15,11 +15,11 @@ from starlette.routing import Route
 
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import Bodies
+from kgd.hub import problem
 from kgd.hub.app import DRAIN_SECONDS, STOP_SECONDS, HubServer, application
 from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
 from kgd.hub.operating import Operating, Readiness
-from kgd.hub.problem_details import problem
 from kgd.hub.push_execution import Receiving
 from kgd.hub.sign_in import SignInApi
 from kgd.hub.smart_http import SmartHttp
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from kgd.daemon.sign_in import SignIns
     from kgd.mcp.http import HubHttp
     from kgd.mcp.server import Surface
-    from kgd.oidc.configuration import Configuration
-    from kgd.serve.parts import BrowserAccess
+    from kgd.oidc import Configuration
+    from kgd.serve.browser_access import BrowserAccess
 
 LAST_SECONDS = 1.8
 """Seconds for the server's own steps, after the time for running requests has passed."""

@@ -27,11 +27,11 @@ from kgd.config.credentials import token_of
 from kgd.daemon import process
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, NotFound, Unauthorized, Unavailable
+from kgd.hub import problem
 from kgd.hub.app import HostCheck, tool_routes
 from kgd.hub.connections import HEADER_LIMIT, Connection
 from kgd.hub.listen import Listen
 from kgd.hub.openapi import own_document
-from kgd.hub.problem_details import problem
 from kgd.hub.v1 import Api
 from kgd.model.access import Verb
 from kgd.tools import EVERY

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kgd.hub.listen import Listen
     from kgd.mcp.http import HttpServer
     from kgd.mcp.server import Remember, Surface
-    from kgd.oidc.configuration import Configuration
+    from kgd.oidc import Configuration
     from kgd.serve.hub import Hub
     from kgd.serve.pages import PagesServer
     from kgd.ui.live_updates import Live

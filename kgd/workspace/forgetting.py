@@ -25,7 +25,7 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings
 from kgd.errors import Advice, Damaged, Do, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import checkout, integrity, pack_upkeep, program, refs, rewriting
+from kgd.git import index_file, integrity, pack_upkeep, program, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, signature, with_trailers
 from kgd.git.rewriting import Rewriting
@@ -273,12 +273,14 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
             "the work tree has changes that are not committed", at=others[0], next="Commit or discard them."
         )
     if changed:  # left by an earlier call that was interrupted
-        checkout.run(layout, "read-tree", "--reset", "-u", head.hex())
+        index_file.run_in_work_tree(layout, "read-tree", "--reset", "-u", head.hex())
     return head
 
 
 def _uncommitted(layout: Layout) -> list[str]:
-    lines = checkout.run(layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
+    lines = index_file.run_in_work_tree(
+        layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no"
+    ).split(b"\0")
     return [line[3:].decode("utf-8", "replace") for line in lines if line]
 
 
@@ -318,7 +320,9 @@ class _Move:
         store.renew(anew=True)
         if not layout.is_bare:  # first: after an interruption, files with the secret would look like edits by hand
             trees = store.tree_of(head), store.tree_of(record)
-            checkout.move(layout, head, record, [path for path, was, _ in store.diff(*trees) if was is None])
+            index_file.move_work_tree(
+                layout, head, record, [path for path, was, _ in store.diff(*trees) if was is None]
+            )
         _clear(layout)  # first: the next start would keep a tip that the checkpoint names
         refs.move_refs(layout.git_dir, moved)
         listed = {name: (old.hex(), new.hex() if new else "") for name, (old, new) in moved.items()}

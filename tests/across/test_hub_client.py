@@ -13,7 +13,7 @@ import pytest
 from kgd.cli.output import command
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized, Unavailable
 from kgd.http_client import Address
-from kgd.hub.problem_details import details
+from kgd.hub import details
 from kgd.sync.hubs import ANSWER_LIMIT, HubClient
 from tests.across.counter import Counter, always, http
 from tests.certificates import self_signed

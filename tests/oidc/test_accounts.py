@@ -12,7 +12,7 @@ from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.sign_in import grants_of
 from kgd.git.layout import locate
-from kgd.oidc.configuration import Issuer
+from kgd.oidc import Issuer
 from kgd.oidc.id_token import person
 from kgd.workspace.workspace import Workspace
 from tests.builders import commit_file, new_layout

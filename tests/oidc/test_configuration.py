@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid
-from kgd.oidc.configuration import read_configuration
+from kgd.oidc import read_configuration
 from tests.hub.conftest import new_hub
 
 pytestmark = pytest.mark.requirement("N7")

@@ -19,7 +19,7 @@ from kgd.errors import Forbidden, KgdError, Unauthorized, Unavailable
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.access import Grant, read_grants
 from kgd.model.token import HubState
-from kgd.oidc.configuration import Configuration, read_configuration
+from kgd.oidc import Configuration, read_configuration
 from tests import postgres_server
 from tests.oidc.servers import SECRET, OidcServer, Person, query
 

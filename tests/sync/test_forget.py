@@ -18,7 +18,7 @@ import pytest
 from kgd.config import Home
 from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import checkout, refs, rewriting
+from kgd.git import index_file, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.refs import RefUpdate
 from kgd.hooks.push_check import Pushed, check_push
@@ -402,7 +402,7 @@ def test_an_interrupted_move_of_the_work_tree_deletes_no_nodes(
     for name in ("a", "b", f"{SECRET[:11]}-c"):
         ann.put(name, summary=SECRET)
     ann.published()
-    run, folder = checkout.run, ann.work_tree / "nodes/concept"
+    run, folder = index_file.run_in_work_tree, ann.work_tree / "nodes/concept"
 
     def broken(layout: Layout, *arguments: str) -> bytes:
         if arguments[0] == "checkout-index" and is_killed:
@@ -416,7 +416,7 @@ def test_an_interrupted_move_of_the_work_tree_deletes_no_nodes(
         raise Unavailable("killed here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkout, "run", broken)
+        patched.setattr(index_file, "run_in_work_tree", broken)
         with pytest.raises(Unavailable, match="killed here"):
             ann.call("forget", secret=f"{SECRET}\n{SECRET[:11]}")
         ann.daemon.close()
