@@ -394,7 +394,7 @@ def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> lis
         add("vscode", (root / ".vscode" if project else folders.code) / "mcp.json", _servers("servers", named))
         if "claude" not in clients:  # VS Code reads Claude Code's settings too: the hook would run twice
             folder = root / ".github" if project else folders.home / ".copilot"
-            add("vscode", folder / "hooks" / "kgd.json", _flat_start(command))
+            add("vscode", folder / "hooks" / "kgd.json", _start(command, flat=True))
     if "codex" in clients:
         folder = root / ".codex" if project else folders.codex
         add("codex", folder / "config.toml", TomlEntry("server", ("mcp_servers", NAME), plain))
@@ -455,15 +455,10 @@ def start_command(command: str) -> str:
     return hook(shlex.quote(command))
 
 
-def _start(command: str) -> JsonEntry:
-    """A start hook in the format of Claude Code and Codex."""
+def _start(command: str, *, flat: bool = False) -> JsonEntry:
+    """A start hook in the format of Claude Code and Codex or, if it is `flat`, of VS Code."""
     run = {"type": "command", "command": start_command(command), "timeout": SECONDS}
-    return JsonEntry("start hook", ("hooks", "SessionStart"), {"hooks": [run]})
-
-
-def _flat_start(command: str) -> JsonEntry:
-    run = {"type": "command", "command": start_command(command), "timeout": SECONDS}
-    return JsonEntry("start hook", ("hooks", "SessionStart"), run)
+    return JsonEntry("start hook", ("hooks", "SessionStart"), run if flat else {"hooks": [run]})
 
 
 def _cursor_start(command: str) -> JsonEntry:

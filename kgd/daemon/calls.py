@@ -261,12 +261,6 @@ class ActiveContext:
         with self._lock:
             return list(self._seen)
 
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def __contains__(self, uri: object) -> bool:
-        return uri in self._seen
-
 
 class ContextStore:
     """The contexts of all conversations by id. At most `MAX_CONTEXTS` are kept; the least recently used context is
@@ -313,6 +307,3 @@ class ContextStore:
         with self._lock:
             context = self._contexts.get(context_id)
         return context.uris[::-1] if context else []
-
-    def __len__(self) -> int:
-        return len(self._contexts)

@@ -22,7 +22,6 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import KgdError, Unavailable
@@ -56,15 +55,6 @@ TRIES = 3
 DEADLINE = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """The result of one round. `failed` is the reason if a roll-up was given up; the packs are then unchanged."""
-
-    rolled: int
-    packs: int
-    failed: str = ""
-
-
 def due(pack_dir: Path) -> bool:
     """Whether a level is full. Costs one read per pack."""
     return _fullest(pack_dir) is not None
@@ -82,21 +72,22 @@ def settle(pack_dir: Path) -> None:
                 keep.unlink()
 
 
-def maintain(git_dir: Path, stop: threading.Event | None = None) -> Upkeep:
-    """Roll up every full level. `stop` ends it early.
+def maintain(git_dir: Path, stop: threading.Event | None = None) -> str:
+    """Roll up every full level. `stop` ends it early. Returns the reason if a roll-up was given up; the packs are then
+    unchanged.
 
     Safe to run alongside the writer, readers and git; concurrent calls waste work but do no harm.
     """
     pack_dir = git_dir / "objects" / "pack"
-    rolled, failed, tries = 0, "", 0
+    failed, tries = "", 0
     while (full := _fullest(pack_dir)) is not None and tries < TRIES and not (stop and stop.is_set()):
         try:
             roll_up(git_dir, full, stop)
         except (program.GitFailed, subprocess.TimeoutExpired, KgdError, OSError, ValueError) as error:
             tries, failed = tries + 1, str(error)  # list again: a gc has replaced packs
             continue
-        rolled, failed, tries = rolled + 1, "", 0
-    return Upkeep(rolled, len(pack.stems(pack_dir)), failed)
+        failed, tries = "", 0
+    return failed
 
 
 def roll_up(git_dir: Path, stems: list[Path], stop: threading.Event | None = None) -> Path:

@@ -53,14 +53,11 @@ _serial = itertools.count()
 
 
 class RefMoved(Exception):
-    """The ref did not hold the expected value; `found` is its value.
+    """The ref did not hold the expected value; `found` is its value."""
 
-    If `ours_first` is set, our value was in place and then another process reset the ref to the old value.
-    """
-
-    def __init__(self, name: str, found: ObjectId | None, *, ours_first: bool = False) -> None:
+    def __init__(self, name: str, found: ObjectId | None) -> None:
         super().__init__(f"{name} holds {found.hex() if found else 'nothing'}")
-        self.name, self.found, self.ours_first = name, found, ours_first
+        self.name, self.found = name, found
 
 
 class RefUpdate(NamedTuple):
@@ -149,7 +146,7 @@ def move_ref(
     OSError the outcome is unknown: read the ref again.
 
     Raises:
-        RefMoved: The ref held another value; nothing was changed (but see `RefMoved.ours_first`).
+        RefMoved: The ref held another value; nothing was changed, or another process reset it to `old`.
         Unavailable: Another process held the lock until the deadline; nothing was changed.
         Damaged: The value of the ref cannot be read.
     """
@@ -167,7 +164,7 @@ def move_ref(
         sync_folder(path.parent)
         found = read_ref(git_dir, name)
         if found != new and found in (old, None):  # any other value was set after ours, by a move like this one
-            raise RefMoved(name, found, ours_first=True)
+            raise RefMoved(name, found)
     finally:
         if same_file(mine, lock):
             lock.unlink(missing_ok=True)

@@ -4,74 +4,48 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from kgd import __version__, tracing
+from kgd import __version__, tools, tracing
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unauthorized
 from kgd.hub.listen import Listen
+from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.model.token import read as read_token
-from kgd.tools import SERVED
+from kgd.tools import EVERY, SERVED
 from kgd.tools.hubs.token_calls import allowed, call
 from kgd.tools.hubs.tokens import describe
 from kgd.tools.operation import Answer, Operation
 from kgd.tools.session import Session
 
 
-class Caller(Protocol):
-    """The caller of one request."""
+class Holder:
+    """The holder of a token, limited to its scopes."""
 
     line: str
     """Key under which the connections and bodies of the caller are counted."""
     workspaces: Sequence[str]
     """Ids of all workspaces of the caller; answers may depend on them."""
 
-    def spend(self, size: int) -> None:
-        """Count bytes of a body. Blocks. Raises TooMuch."""
-
-    def workspace(self, id: str) -> str:
-        """The id of the workspace, if the caller may use it. Raises NotFound."""
-
-    def tool(self, name: str) -> Operation | None:
-        """The tool of this name, if the caller may call it."""
-
-    def session(self, client: str) -> Session: ...
-
-    def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """The answer of a tool. Raises NotFound if the caller may not call it."""
-
-    def who(self) -> dict[str, Any]:
-        """The caller's identity and workspaces, as reported to the caller."""
-
-    def known(self) -> Any:
-        """Everything about the caller that an answer depends on, as plain data; None if answers have no validator."""
-
-
-class Door(Protocol):
-    """Authentication: turns a request into a caller."""
-
-    def caller(self, authorization: str) -> Caller:
-        """The caller of a request, by its `Authorization` header. Blocks. Raises Unauthorized."""
-
-
-class Holder:
-    """The holder of a token, limited to its scopes."""
-
     def __init__(self, daemon: Daemon, gate: Gate, record: TokenRecord) -> None:
         self._daemon, self._gate, self.record = daemon, gate, record
         self.line = record.holder.line
-        self.workspaces: Sequence[str] = gate.workspaces(record)
+        self.workspaces = gate.workspaces(record)
 
     def spend(self, size: int) -> None:
+        """Count bytes of a body. Blocks. Raises TooMuch."""
         self._gate.spend(self.record, size)
 
     def workspace(self, id: str) -> str:
+        """The id of the workspace, if the caller may use it. Raises NotFound."""
         return self._gate.workspace(self.record, id)
 
     def tool(self, name: str) -> Operation | None:
+        """The tool of this name, if the caller may call it."""
         return allowed(SERVED, self.record.holder, name)
 
     def session(self, client: str) -> Session:
@@ -84,9 +58,11 @@ class Holder:
         )
 
     def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """The answer of a tool. Raises NotFound if the caller may not call it."""
         return call(session, self.record, SERVED, name, arguments)
 
     def who(self) -> dict[str, Any]:
+        """The caller's identity and workspaces, as reported to the caller."""
         return {
             "workspaces": self.workspaces,
             "principal": describe(self.record, self._daemon.tokens.now()),
@@ -94,7 +70,73 @@ class Holder:
         }
 
     def known(self) -> Any:
+        """Everything about the caller that an answer depends on, as plain data; None if answers have no validator."""
         return replace(self.record.holder, expires=None).as_dict()
+
+
+class LocalUser:
+    """The user of this machine, through a local program."""
+
+    line = "person"
+    workspaces: Sequence[str] = ()
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def spend(self, size: int) -> None:
+        """The local user has no quota."""
+
+    def workspace(self, id: str) -> str:
+        if id not in self._daemon.workspace_ids():
+            raise NotFound("there is no such workspace here", at="workspace", next="See /v1/workspaces.")
+        return id
+
+    def tool(self, name: str) -> Operation | None:
+        return EVERY.get(name)
+
+    def session(self, client: str) -> Session:
+        return Session(self._daemon, client=client, context_id=None)
+
+    def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
+        return tools.call(session, name, arguments)
+
+    def who(self) -> dict[str, Any]:
+        ids = self._daemon.workspace_ids()
+        everything = [{"workspace": id, "verbs": [verb.value for verb in Verb], "paths": ["/**"]} for id in ids]
+        principal = {
+            "id": "",
+            "name": "the person of this machine",
+            "kind": "person",
+            "state": "live",
+            "scopes": everything,
+            "created": self._daemon.since,
+            "expires": "",
+        }
+        return {"workspaces": ids, "principal": principal, "version": __version__}
+
+    def known(self) -> None:
+        """Answers have no validator, because many of them depend on more than commits."""
+
+
+Caller = Holder | LocalUser
+FindCaller = Callable[[str], Caller]
+"""Returns the caller of a request, by its `Authorization` header. Blocks. Raises Unauthorized."""
+
+
+def of_home(daemon: Daemon, token: str) -> FindCaller:
+    """Authenticates this machine's programs by the token of the home."""
+    user, known = LocalUser(daemon), token.encode()
+
+    def caller(authorization: str) -> LocalUser:
+        scheme, _, given = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("utf-8", "surrogatepass"), known):
+            raise Unauthorized(
+                "the token of this home is needed",
+                next="Send the content of http.token as `Authorization: Bearer TOKEN`; `kgd config` shows its path.",
+            )
+        return user
+
+    return caller
 
 
 TOKEN_LIMIT = 200

@@ -24,7 +24,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
 from kgd.hub import NotJson, problem
-from kgd.hub.authentication import Caller, Door, Holder
+from kgd.hub.authentication import Caller, FindCaller, Holder
 from kgd.hub.openapi import document
 from kgd.sync.hubs import HEADER as POSITION
 from kgd.sync.hubs import split
@@ -60,14 +60,14 @@ class Api:
     def __init__(
         self,
         daemon: Daemon,
-        door: Door,
+        caller: FindCaller,
         *,
         described: Callable[[], Mapping[str, Any]] = document,
         invite: Callable[[str, str], str] | None = None,
         bodies: Bodies | None = None,
     ) -> None:
         self._bodies = bodies or Bodies()
-        self._daemon, self._door = daemon, door
+        self._daemon, self._caller = daemon, caller
         self._described, self._invite = described, invite
         self._threads = anyio.CapacityLimiter(THREADS)
         self._document = b""
@@ -103,7 +103,7 @@ class Api:
                 raise Invalid(f"a request id is at most {REQUEST_ID_LIMIT} printable characters", at="X-Request-Id")
             with anyio.fail_after(DEADLINE):
                 caller = await anyio.to_thread.run_sync(
-                    self._door.caller, request.headers.get("authorization", ""), limiter=self._threads
+                    self._caller, request.headers.get("authorization", ""), limiter=self._threads
                 )
                 if RECOGNISED in request.scope:
                     request.scope[RECOGNISED](caller.line)

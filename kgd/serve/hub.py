@@ -109,7 +109,7 @@ class Hub:
         self._readiness = Readiness(daemon)
         self._operating = Operating(daemon, gate, self._readiness)
         self._bodies = Bodies()
-        self._api = Api(daemon, gate, invite=browsers.path_for, bodies=self._bodies)
+        self._api = Api(daemon, gate.caller, invite=browsers.path_for, bodies=self._bodies)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +19,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kgd import __version__, tools
 from kgd.config import Home
 from kgd.config.credentials import token_of
 from kgd.daemon import process
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Invalid, NotFound, Unauthorized, Unavailable
+from kgd.errors import Invalid, NotFound, Unavailable
 from kgd.hub import problem
 from kgd.hub.app import HostCheck, tool_routes
+from kgd.hub.authentication import of_home
 from kgd.hub.connections import HEADER_LIMIT, Connection
 from kgd.hub.listen import Listen
 from kgd.hub.openapi import own_document
 from kgd.hub.v1 import Api
-from kgd.model.access import Verb
 from kgd.tools import EVERY
-from kgd.tools.operation import Answer, Operation
-from kgd.tools.session import Session
+from kgd.ui.addresses import first
 from kgd.ui.live_updates import Live
 from kgd.ui.server import Place, Ui, start_page
 from kgd.ui.sessions import Sessions
@@ -126,7 +122,7 @@ class PagesServer:
             path=ROOT,
         )
         ui = Ui(self._daemon, self._sessions, live, place)
-        api = Api(self._daemon, HomeTokenAuth(self._daemon, self._token), described=lambda: own_document(EVERY))
+        api = Api(self._daemon, of_home(self._daemon, self._token), described=lambda: own_document(EVERY))
 
         async def other_method(request: Request, error: Exception) -> Response:
             if not request.url.path.startswith("/v1/"):
@@ -202,70 +198,3 @@ def _listen(ports: tuple[int, ...]) -> socket.socket:
         f"the port {ports[0]} of the pages cannot be used: {reason}",
         next="Change or remove `ui_port` in workspaces.yaml.",
     )
-
-
-# ---- /v1 for this machine's programs
-
-
-class LocalUser:
-    """This machine's user, through a local program. A `kgd.hub.authentication.Caller`."""
-
-    line = "person"
-    workspaces: Sequence[str] = ()
-
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-
-    def spend(self, size: int) -> None:
-        """The local user has no quota."""
-
-    def workspace(self, id: str) -> str:
-        if id not in self._daemon.workspace_ids():
-            raise NotFound("there is no such workspace here", at="workspace", next="See /v1/workspaces.")
-        return id
-
-    def tool(self, name: str) -> Operation | None:
-        return EVERY.get(name)
-
-    def session(self, client: str) -> Session:
-        return Session(self._daemon, client=client, context_id=None)
-
-    def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
-        return tools.call(session, name, arguments)
-
-    def who(self) -> dict[str, Any]:
-        ids = self._daemon.workspace_ids()
-        everything = [{"workspace": id, "verbs": [verb.value for verb in Verb], "paths": ["/**"]} for id in ids]
-        principal = {
-            "id": "",
-            "name": "the person of this machine",
-            "kind": "person",
-            "state": "live",
-            "scopes": everything,
-            "created": self._daemon.since,
-            "expires": "",
-        }
-        return {"workspaces": ids, "principal": principal, "version": __version__}
-
-    def known(self) -> None:
-        """Answers have no validator, because many of them depend on more than commits."""
-
-
-class HomeTokenAuth:
-    """Authenticates callers by the token of the home. A `kgd.hub.authentication.Door`."""
-
-    def __init__(self, daemon: Daemon, token: str) -> None:
-        self._user, self._digest = LocalUser(daemon), _digest(token)
-
-    def caller(self, authorization: str) -> LocalUser:
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(token.strip()), self._digest):
-            raise Unauthorized(
-                "the token of this home is needed",
-                next="Send the content of http.token as `Authorization: Bearer TOKEN`; `kgd config` shows its path.",
-            )
-        return self._user
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

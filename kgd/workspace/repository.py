@@ -220,7 +220,7 @@ class Upkeep:
         git_dir = self._store.git_dir
         pack_upkeep.settle(self._store.pack_dir)
         if pack_upkeep.due(self._store.pack_dir):
-            failed = pack_upkeep.maintain(git_dir, self._stopping).failed
+            failed = pack_upkeep.maintain(git_dir, self._stopping)
             self._stage = Stage("upkeep", "degraded" if failed else "ok", self._clock(), failed[:200])
         if time.monotonic() >= self._graph_at and pack_upkeep.is_graph_due(git_dir):
             done = pack_upkeep.renew_graph(git_dir, self._stopping)

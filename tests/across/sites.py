@@ -97,7 +97,7 @@ class Hub:
         self.port = listening.getsockname()[1]
         daemon = self.site.daemon
         gate = Gate(daemon, listen)
-        app = application(listen, Api(daemon, gate), Operating(daemon, gate, Readiness(daemon)))
+        app = application(listen, Api(daemon, gate.caller), Operating(daemon, gate, Readiness(daemon)))
         server = self._server = HubServer(app, listen, listening, lambda: None)
         self._thread = threading.Thread(target=lambda: asyncio.run(server.run_here()), daemon=True)
         self._thread.start()
