@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import json
 import socket
 import ssl
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from kgd.errors import Invalid, Limit, Unavailable
+from kgd.errors import MALFORMED, Invalid, Limit, Unavailable
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _CHUNK = 1 << 16
@@ -73,6 +74,13 @@ class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    def json(self) -> Any:
+        """The value of a JSON body; None if it is anything else."""
+        try:
+            return json.loads(self.body)
+        except MALFORMED:
+            return None
 
 
 class HttpClient:

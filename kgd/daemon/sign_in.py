@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from kgd.daemon.daemon import Daemon
@@ -63,7 +64,6 @@ class SignIns:
         self._configuration, self._tokens, self._grants = configuration, tokens, grants
         self._providers = {name: Provider(one) for name, one in configuration.issuers.items()}
         self._longest = max(one.token_seconds for one in configuration.issuers.values())
-        self._made: Sealing | None = None
         self._resting: dict[str, float] = {}
 
     def choices(self) -> list[tuple[str, str]]:
@@ -237,11 +237,9 @@ class SignIns:
                 self._tokens.refused("", action, error, kind=str(error) if isinstance(error, Forbidden) else "")
             raise
 
-    @property
+    @cached_property
     def _sealing(self) -> Sealing:
-        if self._made is None:
-            self._made = Sealing(self._tokens.state.key(SIGN_IN_KEY, secrets.token_bytes(KEY_BYTES)))
-        return self._made
+        return Sealing(self._tokens.state.key(SIGN_IN_KEY, secrets.token_bytes(KEY_BYTES)))
 
     @property
     def _back(self) -> str:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.errors import Damaged, InvariantViolation, KgdError, Limit, NotFound, Refused, Unavailable
+from kgd.errors import Damaged, InvariantViolation, KgdError, Limit, Refused, Unavailable
 from kgd.git import pack, program, refs
-from kgd.git.discovery import Place, config_files, find_place, is_workspace
+from kgd.git.discovery import Place, config_files, find_place, is_workspace, repository_of
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.layout import (
     CODE_BRANCH,
@@ -73,9 +73,7 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
         NotFound: There is no git repository.
         InvariantViolation: ``.kgd`` exists and was not made by kgd, or the code repository tracks it.
     """
-    place = find_place(directory)
-    if place is None:
-        raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
+    place = repository_of(directory, "Run `git init` first.")
     layout = code_layout(place)
     if not is_workspace(layout.git_dir):
         check_place_is_free(place, layout)
@@ -446,9 +444,7 @@ def adopt(
         NotFound: There is no git repository.
         Refused: The workspace holds files that kgd cannot keep (links, submodules, other modes, too large files).
     """
-    place = find_place(directory)
-    if place is None:
-        raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
+    place = repository_of(directory, "Run `git init` first.")
     found = locate(directory)
     if found is not None:
         return Adopted(found)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.errors import Unavailable
+from kgd.errors import NotFound, Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,13 @@ def find_place(directory: Path) -> Place | None:
         if found:
             return found
     return None
+
+
+def repository_of(directory: Path, next: str) -> Place:
+    """As `find_place`. Raises NotFound with the next step if there is no repository."""
+    if (place := find_place(directory)) is None:
+        raise NotFound("there is no git repository here", at=str(directory), next=next)
+    return place
 
 
 def _place_at(at: Path) -> Place | None:

@@ -50,17 +50,10 @@ class Staging:
     end, write `objects` and call `flushed`, or `reset` to the value of the ref.
     """
 
+    _root: ObjectId
+
     def __init__(self, store: ObjectStore, tree: ObjectId | None, sign: Sign | None = None) -> None:
-        self._store = store
-        self._sign = sign
-        self.unsigned: list[ObjectId] = []
-        """The commits that were made with `pure`; the owner of this instance clears the list."""
-        self._root: ObjectId = EMPTY_TREE
-        self._folders: OrderedDict[str, Tree] = OrderedDict()
-        self._entries = 0
-        self._dirty: set[str] = set()
-        self._pending: dict[ObjectId, Object] = {}
-        self._fresh: list[ObjectId] = []
+        self._store, self._sign = store, sign
         self.reset(tree)
 
     @property
@@ -244,13 +237,14 @@ class Staging:
 
     def reset(self, tree: ObjectId | None) -> None:
         """Start again from another tree; pending objects are dropped."""
+        self.unsigned: list[ObjectId] = []
+        """The commits that were made with `pure`; the owner of this instance clears the list."""
         self._root = tree or EMPTY_TREE
-        self._folders.clear()
-        self._dirty.clear()
+        self._folders: OrderedDict[str, Tree] = OrderedDict()
         self._entries = 0
-        self._pending.clear()
-        self._fresh.clear()
-        self.unsigned.clear()
+        self._dirty: set[str] = set()
+        self._pending: dict[ObjectId, Object] = {}
+        self._fresh: list[ObjectId] = []
 
     # ---- inside
 

@@ -18,7 +18,7 @@ from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import layout as layouts
 from kgd.git import program, refs
-from kgd.git.discovery import Place, find_place, setting
+from kgd.git.discovery import Place, find_place, repository_of, setting
 from kgd.git.objects import ObjectId
 from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
@@ -102,9 +102,7 @@ def of_directory(directory: Path) -> Clone:
             if found is not None:
                 return _clone(found)
         return Clone(layout.git_dir, layout.git_dir, layout.work_tree)
-    place = find_place(directory)
-    if place is None:
-        raise NotFound("there is no git repository here", at=str(directory), next="Run it in a clone of a workspace.")
+    place = repository_of(directory, "Run it in a clone of a workspace.")
     clone = _clone(place)
     if clone.top is None:
         return clone  # a server's repository: the workspace may be pushed later, or share the repository with code

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-import orjson
-
 from kgd.errors import Invalid, KgdError, Limit, Unauthorized, Unavailable
 from kgd.http_client import LOOPBACK, Address, HttpClient, Response
 from kgd.oidc import Issuer
@@ -261,10 +259,7 @@ class Provider:
             Refused: The answer is an error of OAuth.
             Unavailable: The answer is anything else.
         """
-        try:
-            said = orjson.loads(response.body)
-        except orjson.JSONDecodeError:
-            said = None
+        said = response.json()
         if response.status == 200 and isinstance(said, dict):
             return said
         if response.status in (400, 401, 403) and isinstance(said, dict) and isinstance(said.get("error"), str):

@@ -177,10 +177,7 @@ def _form(client: HttpClient, place: str, form: Mapping[str, str]) -> dict[str, 
     body = urlencode(form).encode()
     response = client.request("POST", f"{PLACE}/{place}", body, headers, deadline=DEADLINE, limit=ANSWER_LIMIT)
     url = str(client.address)
-    try:
-        said = orjson.loads(response.body)
-    except orjson.JSONDecodeError:
-        said = None
+    said = response.json()
     if response.status == 200 and isinstance(said, dict):
         return said
     if response.status in (401, 404, 405) and not (isinstance(said, dict) and "error" in said):

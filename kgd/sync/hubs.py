@@ -221,10 +221,7 @@ class HubClient:
                 at=self.url,
                 next="If you trust that address, put it into workspaces.yaml.",
             )
-        try:
-            said = orjson.loads(response.body)
-        except orjson.JSONDecodeError:
-            said = None
+        said = response.json()
         if response.status == 401:
             words, then = (said.get("detail"), said.get("next")) if isinstance(said, dict) else ("", "")
             if not isinstance(words, str) or not words:

@@ -72,10 +72,7 @@ class UpstreamCommit:
         moved: Callable[[ObjectId], object],
     ) -> None:
         self._host, self._upstream = host, upstream
-        self._turn, self._moved = turn, moved
-
-    def turn(self) -> AbstractContextManager[object]:
-        return self._turn()
+        self.turn, self._moved = turn, moved
 
     @contextmanager
     def advance(self, old: ObjectId, new: ObjectId, also: Sequence[RefUpdate] = ()) -> Iterator[tuple[ObjectId, bool]]:

@@ -176,7 +176,7 @@ def test_a_hub_follows_while_another_has_its_turn(hubs: list[Hub]) -> None:
         raise AssertionError("only writers take turns")
 
     hubs[0].put("a", summary="one")
-    hubs[2].point._turn = no_turn
+    hubs[2].point.turn = no_turn
     hubs[2].workspace.catch_up()
     assert hubs[2].summary("a") == "one"
 
