@@ -26,11 +26,17 @@ RETIRE_SECONDS = 25.0
 """Seconds to wait for an older daemon to end; it gives its running calls twenty seconds."""
 RETIRED_AT_MOST = 3
 """Older daemons that one call of `connect` replaces: after a downgrade, the next one is as old as the last."""
+OUTDATED_SECONDS = 300.0
+"""Seconds for which `connect` then replaces no daemon: otherwise, each line of a host would replace some."""
 HELD = 75
 """Exit code of a daemon whose home already has a daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536
 UNINSTALLED = "uninstalled"
 """The file in the state folder that tells running `kgd mcp` processes to end: the home is being removed."""
+
+
+_outdated_until: dict[str, float] = {}
+"""By socket; in monotonic seconds."""
 
 
 class Refused(Exception):
@@ -82,7 +88,8 @@ def connect(
             return sock
         if not is_current:
             sock.close()
-            if version and retired == RETIRED_AT_MOST:
+            if version and (retired == RETIRED_AT_MOST or time.monotonic() < _outdated_until.get(home.socket, 0.0)):
+                _outdated_until[home.socket] = time.monotonic() + OUTDATED_SECONDS
                 raise _downgraded(version)
             if version:
                 deadline, retired = max(deadline, retire(home) + START_SECONDS), retired + 1

@@ -225,6 +225,9 @@ def test_a_program_that_is_newer_than_each_new_daemon_reports_that(
         pid_of(home)
     assert "restart this program" in str(refused.value.next)
     assert len(starts(home)) == 1 + start.RETIRED_AT_MOST
+    with pytest.raises(Unavailable, match="is older than this program"):
+        pid_of(home)
+    assert len(starts(home)) == 1 + start.RETIRED_AT_MOST
 
 
 @pytest.mark.parametrize(
