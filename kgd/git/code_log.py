@@ -136,13 +136,14 @@ def _renames(code: Place) -> str:
     return f"--find-renames={100 if is_partial(code.common_dir) else 60}%"
 
 
-def message(code: Place, commit: str) -> str:
-    """The message of a commit. Does not read its changes, whose objects a partial clone may lack.
+def message(code: Place, commit: str) -> tuple[int, str]:
+    """Unix time and message of a commit. Does not read its changes, whose objects a partial clone may lack.
 
     Raises as `commits`.
     """
-    command = [*LOCAL, "log", "-n1", "--encoding=UTF-8", "--format=%B", commit, "--"]
-    return program.run(code.git_dir, command, deadline=SECONDS)[:MESSAGE].decode("utf-8", "replace")
+    command = [*LOCAL, "log", "-n1", "--encoding=UTF-8", "--format=%ct %B", commit, "--"]
+    at, _, told = program.run(code.git_dir, command, deadline=CONTENT_SECONDS).partition(b" ")
+    return moment(at), told[:MESSAGE].decode("utf-8", "replace")
 
 
 def reachable(code: Place, tip: str, limit: int) -> list[str]:
@@ -381,17 +382,6 @@ def in_commit(code: Place, commit: str, path: str) -> Content:
     except Limit:
         return Content("large")
     return _file_content(data, len(data))
-
-
-def subject(code: Place, commit: str) -> tuple[int, str]:
-    """Unix time and subject of a commit.
-
-    Raises:
-        GitFailed, Unavailable: git cannot read the commit.
-    """
-    command = [*LOCAL, "log", "-n1", "--encoding=UTF-8", "--format=%ct %s", commit, "--"]
-    at, _, told = program.run(code.git_dir, command, deadline=CONTENT_SECONDS).partition(b" ")
-    return moment(at), told.decode("utf-8", "replace").strip()
 
 
 def _file_content(data: bytes, size: int) -> Content:

@@ -169,8 +169,9 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         "notes": [],
     }
     if place is not None and shown.commit:
-        at, told = code_log.subject(place, shown.commit)
-        answer["commit"] = {"commit": shown.commit[:12], "at": moment(at), "what": told}
+        at, told = code_log.message(place, shown.commit)
+        subject = " ".join(told.strip().partition("\n\n")[0].splitlines())
+        answer["commit"] = {"commit": shown.commit[:12], "at": moment(at), "what": subject}
     if shown.changed:
         answer["changed"] = True
     if shown.size:

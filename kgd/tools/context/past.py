@@ -466,7 +466,7 @@ def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: P
         if known.reverted_by:
             answer["reverted_by"] = [id[:12] for id in known.reverted_by]
     else:  # older than the stored history
-        told = reading.parse(code_log.message(code, commit))
+        told = reading.parse(code_log.message(code, commit)[1])
         reason, kind = reading.reason(told.body), told.kind
     if reason:
         answer["why"] = reason
