@@ -387,16 +387,19 @@ class Daemon:
 
     def forget(self, workspace: Workspace) -> None:
         """Close a workspace; the next call opens it again."""
-        with self.set_aside(workspace):
-            workspace.close()
+        with self.set_aside(workspace):  # so that a call waits, and does not find the lock taken
+            pass
 
     @contextmanager
     def set_aside(self, workspace: Workspace) -> Iterator[Layout]:
         """Close a workspace for the duration of the block. Calls for it wait, and then open it again."""
         place = workspace.layout.git_dir
         with self.open_workspaces.opening(place):
-            for one in self.open_workspaces.take(lambda one: one.workspace.layout.git_dir == place):
+            taken = self.open_workspaces.take(lambda one: one.workspace.layout.git_dir == place)
+            for one in taken:
                 one.close()
+            if not taken:
+                workspace.close()
             yield workspace.layout
 
     @contextmanager
