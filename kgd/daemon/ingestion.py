@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -166,27 +166,26 @@ class TakingIn:
         self.report.total = len(folder.paths)
         if chosen is not None and chosen.together is not None:
             together = chosen.together
-            self._write(lambda: together(self._given(folder.paths, root, chosen, around), around), base)
+            self._write(lambda: together(self._given(folder.paths, root, chosen), around), base)
             return
-        for number, path in enumerate(folder.paths, 1):
-            if self.stop.is_set():
-                raise Stopped
-            self.told(number, len(folder.paths), shown(path))
-            name, url, uri = self._place(root.name, path)
+        for path, name, url, uri in self._each(folder.paths, root.name):
             self._file(root / path, name, url, uri, around)
-            self.report.done = max(self.report.done, number)
 
-    def _given(self, paths: Iterable[str], root: Path, kind: Kind, around: Around) -> Iterator[Given]:
-        for number, path in enumerate(paths, 1):
-            if self.stop.is_set():
-                raise Stopped
-            name, url, uri = self._place(root.name, path)
-            self.told(number, self.report.total, shown(path))
+    def _given(self, paths: Sequence[str], root: Path, kind: Kind) -> Iterator[Given]:
+        for path, name, url, uri in self._each(paths, root.name):
             try:
                 yield Given(name, read_file(root / path, self._most(kind)), Source(FILE, name), uri, url)
             except KgdError as error:
                 self._unread(name, error)
-            self.report.done = number
+
+    def _each(self, paths: Sequence[str], base: str) -> Iterator[tuple[str, str, str, Uri | None]]:
+        """Each path with its name, URL and URI; reports the progress."""
+        for number, path in enumerate(paths, 1):
+            if self.stop.is_set():
+                raise Stopped
+            self.told(number, len(paths), shown(path))
+            yield path, *self._place(base, path)
+            self.report.done = max(self.report.done, number)
 
     def _file(self, path: Path, name: str, url: str, uri: Uri | None, around: Around) -> None:
         again = self.report.done < self.skip

@@ -7,6 +7,7 @@ the present token, its expiry, and the refresh token. `bearer` renews it when ne
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -100,40 +101,32 @@ def sign_in(url: str, prompt: Callable[[Prompt], None], alive: Callable[[], None
         Unauthorized, Forbidden: The person refused, took too long, or has no access.
         Unavailable: The hub or the sign-in server does not answer.
     """
-    client = HttpClient(Address.parse(url))
-    try:
-        begun = _form(client, "device", {})
-        uri = begun.get("verification_uri_complete") or begun.get("verification_uri")
-        seconds, interval = (
-            _number(begun, "expires_in", 600, LONGEST_WAIT),
-            _number(begun, "interval", 5, LONGEST_INTERVAL),
-        )
-        code = begun.get("user_code")
-        if not isinstance(uri, str) or not _is_page(uri) or not isinstance(code, str) or not code.isprintable():
-            raise Unavailable("the hub's answer cannot be used", at=url)
-        prompt(Prompt(uri, code[:40], seconds))
-        deadline, resting = time.monotonic() + seconds, threading.Event()
-        while time.monotonic() < deadline:
-            resting.wait(interval)
-            alive()
-            try:
-                asked = {"grant_type": DEVICE, "device_code": str(begun.get("device_code"))}
-                return _credential(url, _form(client, "token", asked))
-            except _Pending as pending:
-                interval += SLOW_SECONDS if pending.slower else 0
-        raise Unauthorized("the sign-in was not completed in time", at=url, next="Run `kgd join` again.")
-    finally:
-        client.close()
+    begun = _form(url, "device", {})
+    uri = begun.get("verification_uri_complete") or begun.get("verification_uri")
+    seconds, interval = (
+        _number(begun, "expires_in", 600, LONGEST_WAIT),
+        _number(begun, "interval", 5, LONGEST_INTERVAL),
+    )
+    code = begun.get("user_code")
+    if not isinstance(uri, str) or not _is_page(uri) or not isinstance(code, str) or not code.isprintable():
+        raise Unavailable("the hub's answer cannot be used", at=url)
+    prompt(Prompt(uri, code[:40], seconds))
+    deadline, resting = time.monotonic() + seconds, threading.Event()
+    while time.monotonic() < deadline:
+        resting.wait(interval)
+        alive()
+        try:
+            asked = {"grant_type": DEVICE, "device_code": str(begun.get("device_code"))}
+            return _credential(url, _form(url, "token", asked))
+        except _Pending as pending:
+            interval += SLOW_SECONDS if pending.slower else 0
+    raise Unauthorized("the sign-in was not completed in time", at=url, next="Run `kgd join` again.")
 
 
 def sign_out(text: str) -> None:
     """End the sign-in of a stored credential at its hub. Raises KgdError if the hub does not answer."""
     credential = read(text)
-    client = HttpClient(Address.parse(credential.hub))
-    try:
-        _form(client, "revoke", {"token": credential.refresh})
-    finally:
-        client.close()
+    _form(credential.hub, "revoke", {"token": credential.refresh})
 
 
 class _Pending(Exception):
@@ -144,19 +137,15 @@ class _Pending(Exception):
 def _renewed(credential: Credential) -> Credential:
     if not credential.refresh:
         raise _ended(credential.hub, "your sign-in has expired")
-    client = HttpClient(Address.parse(credential.hub))
+    asked = {"grant_type": "refresh_token", "refresh_token": credential.refresh}
     try:
-        return _credential(
-            credential.hub, _form(client, "token", {"grant_type": "refresh_token", "refresh_token": credential.refresh})
-        )
+        return _credential(credential.hub, _form(credential.hub, "token", asked))
     except Unavailable:
         if _left(credential) > 0:
             return credential
         raise
     except (Unauthorized, Invalid) as error:
         raise _ended(credential.hub, error.message) from error
-    finally:
-        client.close()
 
 
 def _credential(url: str, said: Mapping[str, Any]) -> Credential:
@@ -166,7 +155,7 @@ def _credential(url: str, said: Mapping[str, Any]) -> Credential:
     return Credential(url, token, refresh, int(time.time()) + _number(said, "expires_in", 0, 366 * 86_400))
 
 
-def _form(client: HttpClient, place: str, form: Mapping[str, str]) -> dict[str, Any]:
+def _form(url: str, place: str, form: Mapping[str, str]) -> dict[str, Any]:
     """The answer to a form.
 
     Raises:
@@ -175,8 +164,8 @@ def _form(client: HttpClient, place: str, form: Mapping[str, str]) -> dict[str, 
     """
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", "User-Agent": "kgd"}
     body = urlencode(form).encode()
-    response = client.request("POST", f"{PLACE}/{place}", body, headers, deadline=DEADLINE, limit=ANSWER_LIMIT)
-    url = str(client.address)
+    with contextlib.closing(HttpClient(Address.parse(url))) as client:
+        response = client.request("POST", f"{PLACE}/{place}", body, headers, deadline=DEADLINE, limit=ANSWER_LIMIT)
     said = response.json()
     if response.status == 200 and isinstance(said, dict):
         return said
