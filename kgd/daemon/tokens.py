@@ -132,7 +132,7 @@ class Tokens:
         entropy: Callable[[int], bytes],
         revocations: Revocations | None = None,
     ) -> None:
-        self._open_state, self._clock, self._entropy = open_state, clock, entropy
+        self._open_state, self.now, self._entropy = open_state, clock, entropy
         self._revocations = revocations
         self._lock = threading.Lock()
         self._opened: HubState | None = None
@@ -192,7 +192,7 @@ class Tokens:
         except Forbidden as error:
             self.refused(parent, "mint", error)
             raise
-        if not self.state.add_child(made.record, self._clock()):
+        if not self.state.add_child(made.record, self.now()):
             raise Unauthorized("the parent token has expired or was revoked")
         self._note(made.record.holder.id, "mint", f"{name}, from {parent}", made.record.holder.scopes)
         return made
@@ -230,7 +230,7 @@ class Tokens:
             Unauthorized: The token is not live.
         """
         old = self.record(id)
-        if not old.is_live(self._clock()):
+        if not old.is_live(self.now()):
             raise Unauthorized("the token has expired or was revoked", next="Mint a new one.")
         holder = old.holder
         if holder.is_signed_in:
@@ -274,7 +274,7 @@ class Tokens:
 
     def _revoke(self, id: str, why: str) -> list[str]:
         self.record(id)
-        gone = self.state.revoke(id, int(self._clock()))
+        gone = self.state.revoke(id, int(self.now()))
         for one in gone:
             self.note(one, "revoke", detail=why or ("" if one == id else f"with {id}"))
         return gone
@@ -321,7 +321,7 @@ class Tokens:
         record = self.state.find(id)
         if record is None:
             raise _unknown()
-        self._refuse_dead(record, self._clock())
+        self._refuse_dead(record, self.now())
 
     def lineage(self, record: TokenRecord) -> list[TokenRecord]:
         """The token and its ancestors, up to the token that the administrator minted."""
@@ -341,7 +341,7 @@ class Tokens:
         length, span = (MINUTE, "minute") if what == "requests" else (DAY, "day")
         limit = getattr(record.quota, f"{what}_per_{span}")
         limits = {_account(one.holder): getattr(one.quota, f"{what}_per_{span}") for one in self.lineage(record)}
-        if wait := self.state.spend(limits, what, length, amount, self._clock()):
+        if wait := self.state.spend(limits, what, length, amount, self.now()):
             metrics.QUOTA_REFUSALS.add(what)
             error = TooMuch(f"this token may use at most {limit} {what} per {span}", wait)
             self.refused(record.holder.id, what, error)
@@ -362,13 +362,13 @@ class Tokens:
         return answer
 
     def keep_answer(self, token: str, request: str, asked: bytes, answer: str) -> None:
-        now = int(self._clock())
+        now = int(self.now())
         self.state.keep_answer(token, request, hashlib.sha256(asked).digest(), answer, now, now - ANSWERS_KEPT)
 
     def note(self, token: str, action: str, workspace: str = "", detail: str = "") -> None:
         """Add a line to the audit log."""
-        self.state.note(AuditEntry(int(self._clock()), token, action, workspace, _of_request(detail)))
-        if self._clock() - self._sealed_at > SEALED_EVERY:
+        self.state.note(AuditEntry(int(self.now()), token, action, workspace, _of_request(detail)))
+        if self.now() - self._sealed_at > SEALED_EVERY:
             self._seal()
 
     def refused(self, token: str, action: str, error: KgdError, workspace: str = "", kind: str = "") -> None:
@@ -382,7 +382,7 @@ class Tokens:
 
     def _count(self, token: str, action: str, workspace: str, detail: str, kind: str) -> None:
         try:
-            entry = AuditEntry(int(self._clock()), token, action, workspace[:100], _of_request(detail[:400]))
+            entry = AuditEntry(int(self.now()), token, action, workspace[:100], _of_request(detail[:400]))
             self._tally.add(entry, kind)
         except KgdError as failed:  # the caller's own refusal is more important
             log.warning("the audit log could not be written", extra={"reason": str(failed)[:200]})
@@ -401,7 +401,7 @@ class Tokens:
 
     def _seal(self) -> None:
         """Seal all lines that are old enough. A failure is only logged, and the next call continues."""
-        now = self._sealed_at = int(self._clock())
+        now = self._sealed_at = int(self.now())
         try:
             while self.state.seal(now) == SEALED_AT_ONCE:
                 pass
@@ -428,9 +428,6 @@ class Tokens:
             with contextlib.suppress(KgdError):
                 self._tally.flush()
 
-    def now(self) -> float:
-        return self._clock()
-
     def _make(
         self,
         name: str,
@@ -444,7 +441,7 @@ class Tokens:
     ) -> Minted:
         text, id, digest = tokens.write(kind, self._entropy(tokens.ID_BYTES), self._entropy(tokens.SECRET_BYTES))
         holder = Principal(id, name, kind, scopes, float(expires), parent, root)
-        return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
+        return Minted(text, TokenRecord(holder, digest, int(self.now()), quota=quota))
 
     def _refuse_taken(self, name: str, above: TokenRecord) -> None:
         """Refuse a name that another holder has: names become authors of commits."""
@@ -461,7 +458,7 @@ class Tokens:
             self.note(id, action, workspace, detail)
 
     def _used(self, record: TokenRecord) -> TokenRecord:
-        now = self._clock()
+        now = self.now()
         self._refuse_dead(record, now)
         if self._revocations and self._revocations.refresh(record.holder):
             record = self.record(record.holder.id)

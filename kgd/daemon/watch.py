@@ -117,7 +117,7 @@ class Watch(FileSystemEventHandler):
     def start(self) -> None:
         """Start watching; a failure sets `degraded` and is not raised. Many folders are watched a moment later."""
         self._thread.start()
-        _overflows.add(self)
+        _overflows.watches.add(self)
         try:
             self._starting.start()
             self._starting.join(START_SECONDS)
@@ -139,7 +139,7 @@ class Watch(FileSystemEventHandler):
 
     def close(self) -> None:
         """Stop watching, once a running call of `on_change` has ended."""
-        _overflows.discard(self)
+        _overflows.watches.discard(self)
         with self._lock:
             self._closed = True
             self._lock.notify_all()
@@ -279,17 +279,11 @@ class _Overflows(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._watches: set[Watch] = set()
+        self.watches: set[Watch] = set()
         logging.getLogger("watchdog.observers").addHandler(self)
 
-    def add(self, watch: Watch) -> None:
-        self._watches.add(watch)
-
-    def discard(self, watch: Watch) -> None:
-        self._watches.discard(watch)
-
     def emit(self, record: logging.LogRecord) -> None:
-        for watch in list(self._watches):
+        for watch in list(self.watches):
             watch.hint(None)
 
 

@@ -95,7 +95,7 @@ BUGS = {
     "hub-revoked": Bug(
         "a token is not checked again before its change is written",
         "kgd/daemon/tokens.py",
-        "        self._refuse_dead(record, self._clock())\n",
+        "        self._refuse_dead(record, self.now())\n",
         "        pass\n",
         ("tests/hub/test_commit_time.py::test_a_change_that_waits_while_its_token_is_revoked_is_not_written",),
     ),
