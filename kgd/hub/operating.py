@@ -22,11 +22,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kgd import __version__, metrics, tracing
+from kgd.daemon.metrics import text
 from kgd.errors import Forbidden, KgdError
 from kgd.hub import problem
 from kgd.model.access import Verb
 from kgd.tools import SERVED
-from kgd.tools.hubs.operating import metrics_text
 
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
@@ -129,7 +129,7 @@ class Operating:
             raise Forbidden(
                 "metrics need a token with admin", at="Authorization", next="Run `kgd hub top` on the hub's machine."
             )
-        return metrics_text(self._daemon, workspaces)
+        return text(self._daemon, workspaces)
 
 
 class Observed:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kgd.mcp.http import HubHttp
     from kgd.mcp.server import Surface
     from kgd.oidc import Configuration
-    from kgd.serve.browser_access import BrowserAccess
+    from kgd.serve.parts import BrowserAccess
 
 LAST_SECONDS = 1.8
 """Seconds for the server's own steps, after the time for running requests has passed."""

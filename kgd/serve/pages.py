@@ -32,7 +32,6 @@ from kgd.hub.listen import Listen
 from kgd.hub.openapi import own_document
 from kgd.hub.v1 import Api
 from kgd.tools import EVERY
-from kgd.ui.addresses import first
 from kgd.ui.live_updates import Live
 from kgd.ui.server import Place, Ui, start_page
 from kgd.ui.sessions import Sessions

@@ -17,6 +17,7 @@ import pytest
 from kgd import tools
 from kgd.config import Home
 from kgd.daemon import daemon as daemon_module
+from kgd.daemon import metrics
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.open_workspaces import ClosedSync
 from kgd.daemon.sign_in import grants_of
@@ -25,7 +26,6 @@ from kgd.git import remote_settings
 from kgd.git.layout import locate
 from kgd.git.remote_settings import Remote, parse_url
 from kgd.hub.operating import Readiness
-from kgd.tools.hubs.operating import metrics_text
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Staged
@@ -157,7 +157,7 @@ def test_probes_metrics_and_sign_ins_do_not_keep_workspaces_open(session: Sessio
     until(lambda: not any(one.is_busy for one in daemon.open_workspaces.all()))
     before = time.monotonic()
     assert Readiness(daemon).checks()["upstream"] == "ok"
-    assert 'kgd_sync_age_seconds{workspace="w0"}' in metrics_text(daemon)
+    assert 'kgd_sync_age_seconds{workspace="w0"}' in metrics.text(daemon)
     assert grants_of(daemon, frozenset()) == ([], True)
     daemon.open_workspaces.close_unused(settings, before + 60 * settings.idle_minutes)
     assert opened(session) == []

@@ -1,6 +1,4 @@
-"""The operations of `kgd hub`: metrics of this daemon, and the move of a single hub's state into PostgreSQL, before
-several hubs share it.
-"""
+"""Metrics of a daemon: the counters of its process, and gauges that each call reads."""
 
 from __future__ import annotations
 
@@ -10,79 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
-from typing_extensions import TypedDict
 
 from kgd import __version__, metrics
 from kgd.daemon import process
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.syncing import Syncing
-from kgd.errors import Unavailable
 from kgd.metrics import Family, Sample
-from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import Params
-from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
-
-
-class MigrateParams(Params):
-    state: Annotated[str, Field(description="postgres://…")]
-    workspace: str | None = None
-
-
-class MigrateResult(TypedDict):
-    """Counts of this call; an earlier call may have moved more."""
-
-    database: str
-    tokens: int
-    answers: int
-    lines: int
-
-
-def migrate(session: Session, params: MigrateParams) -> MigrateResult:
-    """Move tokens, quotas, answers and the audit log of this home's hub, which must not be running."""
-    daemon = session.daemon
-    if daemon.listening or daemon.shared:
-        raise Unavailable("a hub serves this home", at=daemon.listening, next="Stop it, and repeat the command.")
-    from kgd.daemon.shared_state import move  # psycopg is optional
-
-    with daemon.tokens.set_aside():
-        moved, name = move(Path(daemon.home.state) / "hub.db", params.state, daemon.tokens.now)
-    return {"database": name, "tokens": moved.tokens, "answers": moved.answers, "lines": moved.lines}
-
-
-HUB_MIGRATE = Operation(
-    name="hub_migrate",
-    title="Move a hub's state",
-    description="Moves this hub's tokens and audit log into PostgreSQL.",
-    hints=Hints(destructive=True, idempotent=True),
-    run=migrate,
-)
-
-
-class MetricsParams(Params):
-    workspace: str | None = None
-
-
-class MetricsResult(TypedDict):
-    text: str
-
-
-def hub_metrics(session: Session, params: MetricsParams) -> MetricsResult:
-    """All metrics of the daemon."""
-    return {"text": metrics_text(session.daemon, {params.workspace} if params.workspace else None)}
-
-
-HUB_METRICS = Operation(
-    name="hub_metrics",
-    title="Metrics",
-    description="Metrics of this daemon in the Prometheus format.",
-    hints=Hints(read_only=True, idempotent=True),
-    run=hub_metrics,
-)
-
 
 WORKSPACES = 300
 """Largest number of workspaces with time series of their own."""
@@ -90,7 +22,7 @@ WORKSPACES = 300
 _STARTED = time.time()
 
 
-def metrics_text(daemon: Daemon, workspaces: Collection[str] | None = None) -> str:
+def text(daemon: Daemon, workspaces: Collection[str] | None = None) -> str:
     """All metrics. Metrics per workspace are limited to these ids, and to `WORKSPACES` open workspaces."""
     opened, registered = daemon.opened(), len(daemon.workspace_ids())
     shown = [one for one in opened if workspaces is None or one.id in workspaces][:WORKSPACES]
