@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -415,7 +415,7 @@ def agents_md(view: View) -> Export:
     return Export(files, (), {"areas": count})
 
 
-def _areas(view: View) -> list[Area]:
+def _areas(view: View) -> Iterator[Area]:
     """The areas of the view in order. A molecule applies to its atoms' paths, unless it applies to everything."""
     nodes = [node for node in view.nodes() if scheme_of(node.uri) in AREAS]
     members: dict[str, list[str]] = {}
@@ -424,12 +424,10 @@ def _areas(view: View) -> list[Area]:
         if isinstance(molecule, str):
             members.setdefault(molecule, []).extend(_paths(node))
     root = build("dir", view.workspace, [])
-    areas = []
     for node in nodes:
         always = any(relation.target == root and relation.type == "about" for relation in node.relations)
         globs = tuple(dict.fromkeys(_paths(node) or ([] if always else members.get(node.uri, []))))
-        areas.append(Area(node, globs[:MOST_GLOBS] if len(globs) <= MOST_GLOBS else (), always=always and not globs))
-    return areas
+        yield Area(node, globs[:MOST_GLOBS] if len(globs) <= MOST_GLOBS else (), always=always and not globs)
 
 
 def _paths(node: Node) -> list[str]:

@@ -4,7 +4,7 @@ files."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,7 +72,7 @@ class Kind:
     many: str
     page: str
     why: str
-    cards: Callable[[Visit, Mapping[str, Any]], list[Card]]
+    cards: Callable[[Visit, Mapping[str, Any]], Iterable[Card]]
     remedy: str = ""
 
 
@@ -126,11 +126,11 @@ def waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
 
 
 def _tried(
-    cards: Callable[[Visit, Mapping[str, Any]], list[Card]], visit: Visit, status: Mapping[str, Any]
+    cards: Callable[[Visit, Mapping[str, Any]], Iterable[Card]], visit: Visit, status: Mapping[str, Any]
 ) -> list[Card]:
     """Return the cards; none if the visitor may not see the items, or they are gone."""
     try:
-        return cards(visit, status)
+        return list(cards(visit, status))
     except KgdError:
         return []
 
@@ -162,10 +162,9 @@ def versions_of(fields: Mapping[str, Any]) -> str:
     return f"{'Two' if most == 2 else most} versions of the {listed_words([titled(field) for field in fields])}."
 
 
-def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+def _proposals(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:
     found = visit.call("proposals", limit=CARDS)["proposals"]
     known = names(visit, [uri for one in found for uri in one.get("nodes", ())[:NODES]])
-    cards = []
     for one in found:
         title = one["message"].partition("\n")[0] or one["id"]
         nodes = one.get("nodes", [])
@@ -176,8 +175,7 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         said += [f"{len(nodes) - NODES} more."] if len(nodes) > NODES else []
         to = visit.to("proposal", id=one["id"])
         actions = (Action("Open" if visit.may("accept") else "View", to, hint=title),)
-        cards.append(Card(title, to, " ".join(said), one["author"], one["at"], (), actions))
-    return cards
+        yield Card(title, to, " ".join(said), one["author"], one["at"], (), actions)
 
 
 def _new_names(visit: Visit, id: str, uris: Sequence[str]) -> list[str]:
@@ -187,18 +185,15 @@ def _new_names(visit: Visit, id: str, uris: Sequence[str]) -> list[str]:
     return [found.get(uri) or name_of(uri) for uri in uris]
 
 
-def _mine(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    cards = []
+def _mine(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:
     for one in status["mine"]:
         to, last = f"{visit.to('proposal', id=one['id'])}#discussion", one["discussion"][-1]
         title = one["message"] or one["id"]
         actions = (Action("Answer", to, hint=title),)
-        cards.append(Card(title, to, last["text"], last["author"], last["at"], actions=actions))
-    return cards
+        yield Card(title, to, last["text"], last["author"], last["at"], actions=actions)
 
 
-def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    cards = []
+def _stale(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:
     for one in visit.call("stale", limit=CARDS)["nodes"]:
         name, to = one["name"], visit.to("node", uri=one["uri"])
         form = {"do": "verify", "uri": one["uri"]}
@@ -211,18 +206,16 @@ def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
             else ()
         )
         mark = one["unverified"]
-        cards.append(Card(name, to, lead(one), stale_reason(mark), mark.get("since", ""), (), actions))
-    return cards
+        yield Card(name, to, lead(one), stale_reason(mark), mark.get("since", ""), (), actions)
 
 
-def _broken(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+def _broken(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:
     links: dict[str, list[str]] = {}
     for one in status["broken_links"]:  # the first ones; the list of all takes time for each missing node
         links.setdefault(one["target"], []).append(one["source"])
     first = dict(list(links.items())[:CARDS])
     known = names(visit, [sources[0] for sources in first.values()])
     proposed = _proposed(visit, first)
-    cards = []
     for target, sources in first.items():
         source = known.get(sources[0], {}).get("name") or name_of(sources[0])
         others = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
@@ -232,18 +225,15 @@ def _broken(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         if proposal := proposed.get(target):
             said += " An open proposal creates it."
             actions = (Action("Open the proposal", visit.to("proposal", id=proposal["id"]), hint=f"for {name}"),)
-        cards.append(Card(name, to, said, target, actions=actions))
-    return cards
+        yield Card(name, to, said, target, actions=actions)
 
 
-def _unreadable(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    cards = []
+def _unreadable(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:
     for one in status["invalid_files"][:CARDS]:
         line = f", line {one['line']}" if one.get("line") else ""
         title = f"{one['path'].rpartition('/')[2]}{line}"
         show = Action("Show", visit.to("unreadable"), hint=title)
-        cards.append(Card(title, visit.to("unreadable"), one["reason"], one["path"], actions=(show,)))
-    return cards
+        yield Card(title, visit.to("unreadable"), one["reason"], one["path"], actions=(show,))
 
 
 def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:

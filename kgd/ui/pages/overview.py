@@ -4,7 +4,7 @@ first steps; and the page of an author, with recent nodes and changes, areas the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -314,15 +314,13 @@ def feed(visit: Visit) -> list[Group]:
     return list(groups.values())
 
 
-def titles_of(visit: Visit, commits: Sequence[Mapping[str, Any]]) -> list[str]:
+def titles_of(visit: Visit, commits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Return a title for each commit: its author's reason, or its changes; `commits` are newest first."""
     known = _nodes(visit, {uri: one["commit"] for one in reversed(commits) for uri in one["nodes"]})
-    titles = []
     for commit in commits:
         group = Group("", "", "", commit["at"])
         _add(group, commit, known)
-        titles.append(next(iter(group.reasons), "") or sentence(group.gist))
-    return titles
+        yield next(iter(group.reasons), "") or sentence(group.gist)
 
 
 def _group_of(commit: Mapping[str, Any]) -> Group:

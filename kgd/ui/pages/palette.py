@@ -166,7 +166,7 @@ def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
     if len(hits) > FOUND:
         count = "" if "cursor" in answer else f"{len(hits)} "
         nodes.append(Choice(f"All {count}results", visit.to("search", q=question), closeness=2))
-    return nodes, _with_kinds(visit, code)
+    return nodes, list(_with_kinds(visit, code))
 
 
 def _ordered(hits: Sequence[Mapping[str, Any]], question: str) -> list[Mapping[str, Any]]:
@@ -178,20 +178,18 @@ def _ordered(hits: Sequence[Mapping[str, Any]], question: str) -> list[Mapping[s
     return [hit for _, hit in ordered]
 
 
-def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
+def _with_kinds(visit: Visit, code: list[Choice]) -> Iterator[Choice]:
     """Add the kind of each file or definition, and the file and line of a definition."""
     symbols = [one.node.uri for one in code if one.node and scheme_of(one.node.uri) == SYMBOL]
     answer = visit.tried("get", uris=symbols, include=[], budget=ROWS) if symbols else {}
     found = {one["uri"]: one.get("data", {}) for one in answer.get("nodes", ())}
-    rows = []
     for one in code:
         data = found.get(one.node.uri, {}) if one.node else {}
         kind = data.get("kind") or (in_words(one.node.type) if one.node else "")
         if one.node and "line" in data:
             folder, slash, file = one.node.path.rpartition("/")
             one = replace(one, folder=f"{folder}{slash}", file=f"{file}:{data['line']}")
-        rows.append(replace(one, about=kind))
-    return rows
+        yield replace(one, about=kind)
 
 
 def from_match(text: str, question: str) -> tuple[str, str]:
