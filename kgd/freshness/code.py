@@ -194,10 +194,10 @@ class Code:
         """The newest commits of a path up to the result of `look`, newest first; renames are not followed."""
         known = self._histories
         if path not in known:
-            known[path] = self._history(path) if self._head else []
+            known[path] = list(self._history(path)) if self._head else []
         return known[path]
 
-    def _history(self, path: str) -> list[Revision]:
+    def _history(self, path: str) -> Iterator[Revision]:
         out = self._git(
             "log",
             "--raw",
@@ -214,12 +214,10 @@ class Code:
             "--",
             path,
         )
-        found: list[Revision] = []
         for commit, at, record in _by_commit(out):
             if record.startswith(b":"):
                 blob = record.split(b" ")[3].decode()
-                found.append(Revision(commit, at, None if set(blob) == {"0"} else blob))
-        return found
+                yield Revision(commit, at, None if set(blob) == {"0"} else blob)
 
     def ids(self, path: str, symbol: str, revisions: Sequence[Revision]) -> Iterator[str | None]:
         """The content id of each revision, in order; None if the path was absent. Blobs are read only for a symbol."""

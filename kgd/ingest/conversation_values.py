@@ -260,9 +260,8 @@ def _block(block: Mapping[str, Any], found: Blocks, left_out: Counter[str]) -> N
         found.texts.append(f"[{kind}: {name}]" if name else f"[{kind}]")
 
 
-def calls(value: Any) -> list[ToolCall]:
+def calls(value: Any) -> Iterator[ToolCall]:
     """Tool calls in any program's form: name and arguments, possibly in an inner `function`."""
-    found = []
     for call in value if isinstance(value, list) else []:
         if not isinstance(call, Mapping):
             continue
@@ -271,8 +270,7 @@ def calls(value: Any) -> list[ToolCall]:
         given = next((inner[key] for key in ("arguments", "input", "args", "parameters") if key in inner), "")
         name = line(inner.get("name") or call.get("tool") or "tool")
         arguments = as_text(given) if given not in ("", None) else ""
-        found.append(ToolCall(name, arguments, line(call.get("id") or call.get("call_id"))))
-    return found
+        yield ToolCall(name, arguments, line(call.get("id") or call.get("call_id")))
 
 
 def messages(found: Blocks, base: SourceMessage) -> list[SourceMessage]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -135,7 +135,7 @@ def area(visit: Visit) -> Handled:
         told["files"] = _files(visit, answer[kind]["id"])
         told["stale"] = node.get("unverified")
         told["facts"] = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
-        told["rows"] = _facts(visit, uri, told["facts"]["facts"])
+        told["rows"] = list(_facts(visit, uri, told["facts"]["facts"]))
         told["facts_begun"] = "facts" in visit.query
     related = [*(answer[kind].get("relatedAtoms") or ()), *(answer[kind].get("relatedMolecules") or ())]
     around = [answer[kind].get("moleculeId"), *(one.get("atomId") or one.get("moleculeId") for one in related)]
@@ -228,14 +228,12 @@ def _rule(knowledge: str) -> str:
     return " ".join(_MARKUP.sub(r"\2", found[1]).split())[:RULE] if found else ""
 
 
-def _facts(visit: Visit, area: str, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _facts(visit: Visit, area: str, found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """Return the row of each fact, with its files in the area first."""
-    rows = []
     for row, one in zip(listed(visit, found), found, strict=True):
         files = {path: from_path("file", visit.workspace, path) for path in one["files"]} | dict(row.files)
         others = tuple((name, uri) for name, uri in row.areas if uri != area)
-        rows.append(replace(row, files=tuple(files.items()), areas=others))
-    return rows
+        yield replace(row, files=tuple(files.items()), areas=others)
 
 
 def _files(visit: Visit, uri: str) -> Mapping[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -220,7 +220,7 @@ def change(visit: Visit, refused: KgdError | None = None) -> Handled:
         "body": body.strip(),
         "changes": rows(found["diff"], known),
         "names": known,
-        "disputes": _disputes(visit, found),
+        "disputes": list(_disputes(visit, found)),
         "resolved": resolved,
         "would": would,
         # Advice is about conflicts that are open already; the page links to them.
@@ -275,17 +275,11 @@ def _resolved(one: Mapping[str, Any], commit: Mapping[str, Any]) -> dict[str, An
     return shown
 
 
-def _disputes(visit: Visit, commit: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], bool]]:
+def _disputes(visit: Visit, commit: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
     """Return the open conflicts of the commit's nodes, each with whether the commit wrote one of the sides."""
-    found: list[tuple[Mapping[str, Any], bool]] = []
     for uri in commit["nodes"][:DISPUTED]:
-        found += [(one, commit["commit"] in _commits_of(one)) for one in open_conflicts(visit, uri)]
-    return found
-
-
-def _commits_of(conflict: Mapping[str, Any]) -> set[str]:
-    """Return the known commits that wrote the sides of a conflict."""
-    return {side["commit"] for side in known_sides(conflict)}
+        for one in open_conflicts(visit, uri):
+            yield one, commit["commit"] in {side["commit"] for side in known_sides(one)}
 
 
 def _title_with_name(commit: Mapping[str, Any], about: Sequence[str], known: Mapping[str, str]) -> str:
