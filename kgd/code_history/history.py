@@ -18,10 +18,9 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kgd.code_history import predicting, reading
-from kgd.code_history.findings import NEWEST, Finding, by_chance, is_significant
-from kgd.code_history.findings import findings as found_in
-from kgd.code_history.predicting import LikelyFile
+from kgd.code_history import evidence, reading
+from kgd.code_history.evidence import NEWEST, Finding, LikelyFile, by_chance, is_significant
+from kgd.code_history.evidence import findings as found_in
 from kgd.errors import KgdError
 from kgd.git import code_log
 from kgd.git.discovery import find_place, is_partial, is_shallow
@@ -136,7 +135,7 @@ class CodeHistory:
         `seeds` are files that a search of the code found, with scores (1 is the best). They are ranked together with
         files of past commits with similar messages, files with matching paths, and their companions.
         """
-        return self._ask(lambda index: predicting.files_for(index, query, limit, seeds or {}), [])
+        return self._ask(lambda index: evidence.files_for(index, query, limit, seeds or {}), [])
 
     def commits_for(
         self, query: str, limit: int = 10, *, since: int | None = None, until: int | None = None
@@ -372,11 +371,11 @@ class CodeHistory:
 
 
 def _about(index: CommitIndex, query: str, limit: int, since: int | None, until: int | None) -> list[PastCommit]:
-    counts = index.frequencies(predicting.content_words(query))
-    found = index.matching(predicting.telling(index, counts), MATCHING)
+    counts = index.frequencies(evidence.content_words(query))
+    found = index.matching(evidence.telling(index, counts), MATCHING)
     if not found:
         return []
-    covered = predicting.coverage(index, counts, [number for number, _ in found])
+    covered = evidence.coverage(index, counts, [number for number, _ in found])
     best = found[0][1]
     scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
     if since is not None or until is not None:

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from kgd.code_history.findings import by_chance, is_significant
+from kgd.code_history.evidence import by_chance, is_significant
 from kgd.code_history.history import PARTIAL, SHALLOW, CodeHistory
 from tests.code_history.support import BOB, DAY, Code, git
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.code_history.findings import Finding
+from kgd.code_history.evidence import Finding
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
