@@ -85,36 +85,38 @@ class Page(HTMLParser):
             if tag == self._left_out[-1]:
                 self._left_out.append(tag)
             return
-        if tag in _LEFT_OUT:
-            self._left_out.append(tag)
-        elif tag in _HEADINGS:
-            self._end_heading()
-            self._heading, self._mark = [], _HEADINGS[tag]
-        elif tag == "pre":
-            self._pre += 1
-            self._say("\n\n```\n")
-        elif tag == "br":
-            self._say("\n" if self._heading is None else " ")
-        elif tag == "li":
-            self._say("\n" + "  " * min(max(self._lists - 1, 0), DEEPEST_LIST) + "- ")
-        elif tag in ("ul", "ol"):
-            self._lists += 1
-            self._say("\n" if self._lists > 1 else "\n\n")
-        elif tag == "tr":
-            self._cells = 0
-            self._say("\n")
-        elif tag in ("td", "th"):
-            self._say(" | " if self._cells else "| ")
-            self._cells += 1
-        elif tag == "a":
-            target = dict(attrs).get("href") or ""
-            self._link = (target, len(self._out)) if _HREF(target) and self._heading is None and not self._pre else None
-        elif tag == "img" and (alt := dict(attrs).get("alt")):
-            self._say(f" {alt} ")
-        elif tag == "code" and not self._pre:
-            self._say("`")
-        elif tag in _BLOCKS and not self._cells:
-            self._say("\n\n")
+        match tag:
+            case _ if tag in _LEFT_OUT:
+                self._left_out.append(tag)
+            case _ if tag in _HEADINGS:
+                self._end_heading()
+                self._heading, self._mark = [], _HEADINGS[tag]
+            case "pre":
+                self._pre += 1
+                self._say("\n\n```\n")
+            case "br":
+                self._say("\n" if self._heading is None else " ")
+            case "li":
+                self._say("\n" + "  " * min(max(self._lists - 1, 0), DEEPEST_LIST) + "- ")
+            case "ul" | "ol":
+                self._lists += 1
+                self._say("\n" if self._lists > 1 else "\n\n")
+            case "tr":
+                self._cells = 0
+                self._say("\n")
+            case "td" | "th":
+                self._say(" | " if self._cells else "| ")
+                self._cells += 1
+            case "a":
+                target = dict(attrs).get("href") or ""
+                is_shown = _HREF(target) and self._heading is None and not self._pre
+                self._link = (target, len(self._out)) if is_shown else None
+            case "img" if alt := dict(attrs).get("alt"):
+                self._say(f" {alt} ")
+            case "code" if not self._pre:
+                self._say("`")
+            case _ if tag in _BLOCKS and not self._cells:
+                self._say("\n\n")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
@@ -125,23 +127,24 @@ class Page(HTMLParser):
             elif tag in ("body", "html") or (tag == "head" and "head" in self._left_out):
                 self._left_out.clear()
             return
-        if tag in _HEADINGS:
-            self._end_heading()
-        elif tag == "pre" and self._pre:
-            self._pre -= 1
-            self._say("\n```\n\n")
-        elif tag in ("ul", "ol"):
-            self._lists = max(0, self._lists - 1)
-            self._say("\n")
-        elif tag in ("tr", "table") and self._cells:
-            self._cells = 0
-            self._say(" |" if tag == "tr" else "\n\n")
-        elif tag == "a" and self._link:
-            self._end_link(*self._link)
-        elif tag == "code" and not self._pre:
-            self._say("`")
-        elif tag in _BLOCKS and not self._cells:
-            self._say("\n\n")
+        match tag:
+            case _ if tag in _HEADINGS:
+                self._end_heading()
+            case "pre" if self._pre:
+                self._pre -= 1
+                self._say("\n```\n\n")
+            case "ul" | "ol":
+                self._lists = max(0, self._lists - 1)
+                self._say("\n")
+            case "tr" | "table" if self._cells:
+                self._cells = 0
+                self._say(" |" if tag == "tr" else "\n\n")
+            case "a" if self._link:
+                self._end_link(*self._link)
+            case "code" if not self._pre:
+                self._say("`")
+            case _ if tag in _BLOCKS and not self._cells:
+                self._say("\n\n")
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
