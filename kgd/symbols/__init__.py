@@ -135,6 +135,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def extended(chain: str, before: str = "", after: str = "") -> str:
+    """A chain with more before and after it; an unknown one stays unknown."""
+    return f"{before}{chain}{after}" if chain else ""
+
+
 class Project(Protocol):
     """The files of the project. A result depends only on these answers, so an implementation may record them."""
 

@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, manifest_around
+from kgd.symbols import CALLS, NOWHERE, Place, Project, declared, extended, folders, join, manifest, manifest_around
 from kgd.symbols.walker import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ class Go(Walker):
             return ""
         match node.type:
             case "type_identifier" | "qualified_type" | "identifier" | "selector_expression":
-                name = self.chain(node)
-                return f"{name}()" if name else ""
+                return extended(self.chain(node), after="()")
             case "pointer_type" | "parenthesized_type" | "type_elem":
                 return self.typed(first(node), left - 1)
             case "generic_type":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols import CALLS, NOWHERE, Place, Project, by_nearness, nearest
+from kgd.symbols import CALLS, NOWHERE, Place, Project, by_nearness, extended, nearest
 from kgd.symbols.walker import STOP, Walker, first, text
 
 if TYPE_CHECKING:
@@ -109,11 +109,8 @@ class Java(Walker):
             owner, name = node.child_by_field_name("object"), text(node.child_by_field_name("name"))
             if owner is None:
                 return f"{name}()"
-            start = self.chain(owner, left - 1)
-            return f"{start}.{name}()" if start else ""
-        if node.type == "object_creation_expression":
-            return self.typed(node.child_by_field_name("type"))
-        if node.type == "cast_expression":
+            return extended(self.chain(owner, left - 1), after=f".{name}()")
+        if node.type in ("object_creation_expression", "cast_expression"):
             return self.typed(node.child_by_field_name("type"))
         return super().chain(node, left)
 

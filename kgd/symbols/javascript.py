@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols import CALLS
+from kgd.symbols import CALLS, extended
 from kgd.symbols.walker import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class JavaScript(Walker):
     def loop(self, node: Node, scope: str) -> None:
         left, source = node.child_by_field_name("left"), self.chain(node.child_by_field_name("right"))
         if left is not None and left.type == "identifier":
-            self.found.bind(scope, text(left), f"{source}[]" if source else "")
+            self.found.bind(scope, text(left), extended(source, after="[]"))
 
     def imported(self, node: Node, scope: str) -> str:
         module = _string(node.child_by_field_name("source"))
@@ -251,13 +251,14 @@ class JavaScript(Walker):
             self.found.use(CALLS, scope, name)
 
     def special(self, node: Node, left: int) -> str:
-        if node.type in ("as_expression", "satisfies_expression"):
-            return self.typed(node.named_children[-1])
-        if node.type == "array":
-            start = self.chain(first(node), left - 1)
-            return f"*{start}" if start else ""
-        if node.type in ("binary_expression", "ternary_expression"):
-            return self.chain(node.child_by_field_name("left") or node.child_by_field_name("consequence"), left - 1)
+        match node.type:
+            case "as_expression" | "satisfies_expression":
+                return self.typed(node.named_children[-1])
+            case "array":
+                return extended(self.chain(first(node), left - 1), before="*")
+            case "binary_expression" | "ternary_expression":
+                one = node.child_by_field_name("left") or node.child_by_field_name("consequence")
+                return self.chain(one, left - 1)
         return ""
 
     def typed(self, node: Node | None, left: int = 20) -> str:
@@ -267,8 +268,7 @@ class JavaScript(Walker):
             case "type_annotation" | "readonly_type" | "parenthesized_type":
                 return self.typed(first(node), left - 1)
             case "type_identifier" | "nested_type_identifier" | "identifier" | "member_expression":
-                name = self.chain(node)
-                return f"{name}()" if name else ""
+                return extended(self.chain(node), after="()")
             case "array_type":
                 return f"*{self.typed(first(node), left - 1)}"
             case "union_type" | "intersection_type":

@@ -29,6 +29,7 @@ from kgd.symbols import (
     Project,
     Symbols,
     declared,
+    extended,
     folders,
     join,
     manifests_in,
@@ -129,9 +130,9 @@ class _Reader:
             case ast.NamedExpr(target=target, value=value):
                 self._assign(target, chain(value), node, scope, cls)
             case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
-                self._assign(target, _member(chain(source)), node, scope, cls)
+                self._assign(target, extended(chain(source), after="[]"), node, scope, cls)
             case ast.comprehension(target=target, iter=source):
-                self._assign(target, _member(chain(source)), node, scope, cls)
+                self._assign(target, extended(chain(source), after="[]"), node, scope, cls)
             case ast.withitem(context_expr=value, optional_vars=target) if target:
                 self._assign(target, chain(value), node, scope, cls)
             case ast.Return(value=value) if scope and scope != cls:
@@ -241,27 +242,20 @@ def chain(node: ast.expr | None, left: int = 30) -> str:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=value, attr=attr):
-            start = chain(value, left - 1)
-            return f"{start}.{attr}" if start else ""
+            return extended(chain(value, left - 1), after=f".{attr}")
         case ast.Call(func=ast.Name(id="super")):
             return "@super"
         case ast.Call(func=function):
-            start = chain(function, left - 1)
-            return f"{start}()" if start else ""
+            return extended(chain(function, left - 1), after="()")
         case ast.Subscript(value=value):
-            return _member(chain(value, left - 1))
+            return extended(chain(value, left - 1), after="[]")
         case ast.Await(value=value) | ast.NamedExpr(value=value):
             return chain(value, left - 1)
         case ast.List(elts=[first, *_]) | ast.Set(elts=[first, *_]) | ast.ListComp(elt=first):
-            start = chain(first, left - 1)
-            return f"*{start}" if start else ""
+            return extended(chain(first, left - 1), before="*")
         case ast.BoolOp(values=[first, *_]) | ast.IfExp(body=first):
             return chain(first, left - 1)
     return ""
-
-
-def _member(value: str) -> str:
-    return f"{value}[]" if value else ""
 
 
 def typed(node: ast.expr | None) -> str:
@@ -274,8 +268,7 @@ def typed(node: ast.expr | None) -> str:
         case ast.Name(id="Self"):
             return "@self"
         case ast.Name() | ast.Attribute():
-            name = chain(node)
-            return f"{name}()" if name else ""
+            return extended(chain(node), after="()")
         case ast.BinOp(op=ast.BitOr(), left=left, right=right):
             return next((one for one in (typed(left), typed(right)) if one), "")
         case ast.Subscript(value=value, slice=inner):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols import CALLS, NOWHERE, Place, Project, declared, folders, join, manifest, one_of
+from kgd.symbols import CALLS, NOWHERE, Place, Project, declared, extended, folders, join, manifest, one_of
 from kgd.symbols.walker import STOP, Walker, first, text
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ class Rust(Walker):
         self.found.bind(scope, "self", "@self")
 
     def loop(self, node: Node, scope: str) -> None:
-        source = self.chain(node.child_by_field_name("value"))
-        self._bind(node.child_by_field_name("pattern"), scope, f"{source}[]" if source else "")
+        item = extended(self.chain(node.child_by_field_name("value")), after="[]")
+        self._bind(node.child_by_field_name("pattern"), scope, item)
 
     def expanded(self, node: Node, scope: str) -> str:
         """A macro's arguments have no syntax tree; a name right before brackets is treated as a call."""
@@ -193,13 +193,13 @@ class Rust(Walker):
         return STOP
 
     def special(self, node: Node, left: int) -> str:
-        if node.type == "struct_expression":
-            return self.typed(node.child_by_field_name("name"))
-        if node.type == "type_cast_expression":
-            return self.typed(node.child_by_field_name("type"))
-        if node.type == "index_expression":
-            start = self.chain(first(node), left - 1)
-            return f"{start}[]" if start else ""
+        match node.type:
+            case "struct_expression":
+                return self.typed(node.child_by_field_name("name"))
+            case "type_cast_expression":
+                return self.typed(node.child_by_field_name("type"))
+            case "index_expression":
+                return extended(self.chain(first(node), left - 1), after="[]")
         return ""
 
     def chain(self, node: Node | None, left: int = 30) -> str:
@@ -231,8 +231,7 @@ class Rust(Walker):
             case "type_identifier" if text(node) == "Self":
                 return "@self"
             case "type_identifier" | "scoped_type_identifier" | "scoped_identifier" | "identifier":
-                name = self.chain(node)
-                return f"{name}()" if name else ""
+                return extended(self.chain(node), after="()")
             case "reference_type" | "pointer_type":
                 return self.typed(node.child_by_field_name("type"), left - 1)
             case "dynamic_type" | "abstract_type":

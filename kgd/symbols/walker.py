@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from kgd.symbols import CALLS, INHERITS, Gathering
+from kgd.symbols import CALLS, INHERITS, Gathering, extended
 
 try:
     import tree_sitter
@@ -195,14 +195,12 @@ class Walker:
             return text(node)
         if kind in self.members:
             owner, name = self.members[kind]
-            start = self.chain(node.child_by_field_name(owner), left - 1)
-            return f"{start}.{text(node.child_by_field_name(name))}" if start else ""
+            member = f".{text(node.child_by_field_name(name))}"
+            return extended(self.chain(node.child_by_field_name(owner), left - 1), after=member)
         if kind in self.calls:
-            start = self.chain(node.child_by_field_name(self.calls[kind]), left - 1)
-            return f"{start}()" if start else ""
+            return extended(self.chain(node.child_by_field_name(self.calls[kind]), left - 1), after="()")
         if kind in self.items:
-            start = self.chain(node.child_by_field_name(self.items[kind]), left - 1)
-            return f"{start}[]" if start else ""
+            return extended(self.chain(node.child_by_field_name(self.items[kind]), left - 1), after="[]")
         if kind in self.through:
             field = self.through[kind]
             return self.chain(node.child_by_field_name(field) if field else first(node), left - 1)

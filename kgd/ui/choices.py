@@ -259,14 +259,13 @@ def _compared(text: str, against: str | None, lists: bool) -> list[Mark]:
 
 
 def _label(kind: str, letter: str, side: Json) -> str:
-    if kind == "uri":
-        return f"Name it {side}"
-    if kind == "twin":
-        return f"Merge both as {side}"
-    if kind == "node":
-        return "Delete the node" if side is None else f"Choose {letter.upper()}"
-    if kind == "memory" and side is None:
-        return "Delete the file"
+    match kind:
+        case "uri":
+            return f"Name it {side}"
+        case "twin":
+            return f"Merge both as {side}"
+        case "node" | "memory" if side is None:
+            return f"Delete the {'node' if kind == 'node' else 'file'}"
     return f"Choose {letter.upper()}" if side is not None else f"Choose {letter.upper()}: nothing"
 
 

@@ -66,6 +66,7 @@ def _answer(format: str, data: bytes) -> dict[str, Any]:
 
 
 def _read(format: str, data: bytes) -> Text:
+    """Read a document; a reader is imported only for a document of its format."""
     if format == "html":
         from kgd.ingest.readers import html
 
@@ -74,13 +75,9 @@ def _read(format: str, data: bytes) -> Text:
         from kgd.ingest.readers import pdf
 
         return pdf.read(data)
-    if format == "epub":
-        from kgd.ingest.readers import office
-
-        return office.read_book(data)
     from kgd.ingest.readers import office
 
-    return office.read(format, data)
+    return office.read_book(data) if format == "epub" else office.read(format, data)
 
 
 def _limit() -> None:
