@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import cos, hypot
 from typing import Literal
 
+from kgd.drawing import GROUP, Dot, Line
 from kgd.drawing.layout import Layout, Point, along, cells_of
 from kgd.drawing.looks import CHARACTER, HEIGHT, shortened, width, wrapped
-from kgd.drawing.scene import GROUP, Dot, Line
 
 Side = Literal["right", "left", "below", "above", "title"]
 """The side of a dot, or the upper left corner of a box."""

@@ -17,9 +17,9 @@ from functools import lru_cache, partial
 from itertools import product
 from math import ceil, cos, floor, hypot, inf, log10, pi, sin, tan
 
+from kgd.drawing import Dot, Line, Mark, Scene
 from kgd.drawing.looks import CHARACTER, place_of, width
 from kgd.drawing.packing import LABEL, LONGEST_LABEL, Place, layout_groups
-from kgd.drawing.scene import Dot, Line, Mark, Scene
 
 APART = 17.0
 """Distance between two dots of a row, and between two rows."""

@@ -13,8 +13,8 @@ from itertools import combinations, product
 from math import ceil, hypot, prod, sqrt
 from typing import NamedTuple
 
+from kgd.drawing import Dot, Line
 from kgd.drawing.looks import CHARACTER, width
-from kgd.drawing.scene import Dot, Line
 
 LABEL = 20.0
 """Height of a label below a circle."""

@@ -13,11 +13,11 @@ from html import escape
 from math import cos, hypot, pi, sin, sqrt
 from typing import Literal
 
+from kgd.drawing import MEANINGS, Dot, Line, Mark, Scene, in_words
 from kgd.drawing.labels import GAP, TITLE, Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import CORNERS, Curve, Layout, Spot, along, layout_scene
 from kgd.drawing.looks import CHARACTER, COLOURS, HEIGHT, OUTLINES, TEXT, Form, look_of, width
 from kgd.drawing.packing import Place
-from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
 from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"

@@ -9,7 +9,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any
 
-from kgd.drawing.scene import shown_type
+from kgd.drawing import shown_type
 from kgd.errors import KgdError, NotFound
 from kgd.freshness.citations import parse
 from kgd.memories.tasks import FILES, items, read_paths, sections_in

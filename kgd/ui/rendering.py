@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from kgd.drawing.scene import in_words
+from kgd.drawing import in_words
 from kgd.drawing.svg import sample
 from kgd.index.snippets import spans
 from kgd.model import escaping

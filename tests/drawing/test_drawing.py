@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kgd.drawing import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.labels import LENGTHS, LONGEST, TITLE, Box, box, place_labels
 from kgd.drawing.layout import (
     APART,
@@ -30,7 +31,6 @@ from kgd.drawing.layout import (
 )
 from kgd.drawing.looks import CHARACTER, HEIGHT, KNOWN, OTHERS, OUTLINES, look_of, shortened, width
 from kgd.drawing.packing import Place
-from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from kgd.drawing.scene import MEANINGS
+from kgd.drawing import MEANINGS
 from tests.ui.conftest import Desk, at
 from tests.ui.pictures import picture
 

@@ -9,7 +9,7 @@ from math import dist
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from kgd.drawing.scene import MEANINGS
+from kgd.drawing import MEANINGS
 from tests.ui.conftest import Desk, at, axe
 from tests.waiting import at_rest, until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from kgd.drawing.scene import MEANINGS
+from kgd.drawing import MEANINGS
 from tests.ui.conftest import Desk, Watched
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 from pydantic import Field
 
 from kgd.areas.atlas import Atlas
-from kgd.drawing.scene import scene_of_groups, scene_of_walk
+from kgd.drawing import scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.model.access import Verb
 from kgd.model.uri import Uri

@@ -8,8 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.looks import place_of
-from kgd.drawing.scene import (
+from kgd.drawing import (
     GROUP,
     MEANINGS,
     Dot,
@@ -20,6 +19,7 @@ from kgd.drawing.scene import (
     scene_of_walk,
     shown_type,
 )
+from kgd.drawing.looks import place_of
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
 from kgd.model.uri import is_owned, path_of

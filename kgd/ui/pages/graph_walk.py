@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
+from kgd.drawing import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
 from kgd.drawing.looks import TONES
-from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
 from kgd.drawing.svg import HUES, Style, badge_sample, line_sample, sample, style_sample
 from kgd.errors import Invalid, KgdError
 from kgd.model.uri import IN_CODE, scheme_of

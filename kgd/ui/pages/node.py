@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from kgd.codec import documents
-from kgd.drawing.scene import in_words
+from kgd.drawing import in_words
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.memories.tasks import CRITERIA, FILES, NEXT, items, read_paths, sections_in
 from kgd.model.fields import from_answer

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kgd.drawing.scene import in_words
+from kgd.drawing import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of

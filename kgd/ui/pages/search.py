@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kgd.drawing.scene import in_words
+from kgd.drawing import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
