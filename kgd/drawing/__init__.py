@@ -173,7 +173,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
     largest = max((group["count"] for group in groups), default=0) or 1
     dots = []
     for group in groups:
-        uri, inside = f"{GROUP}{group['id']}", group.get("inside")
+        uri, parent = f"{GROUP}{group['id']}", f"{GROUP}{inside}" if (inside := group.get("inside")) else ""
         size = LEAST_BUBBLE + (LARGEST_BUBBLE - LEAST_BUBBLE) * sqrt(group["count"] / largest)
         parts = tuple(group.get("types" if tones is None else "tones", {}).items())
         counts: list[tuple[Mark, int]] = [
@@ -188,24 +188,24 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         told += f": {kinds}" if kinds else ""
         told += "".join(f"; {SHORT[mark]} {count:,}" for mark, count in counts if count)
         name = in_words(group["name"]) if answer.get("grouping") == "type" else group["name"]
-        name += f" {group['count']:,}"
-        parent = f"{GROUP}{inside}" if inside else ""
-        cost = 1.0 if parent else 0.0
         kind, is_uri, _ = group["id"].partition("://")
-        type = kind if is_uri and answer.get("grouping") == "area" else ""
-        shown: dict[str, Any] = {"parts": parts, "counts": tuple(one for one in counts if one[1])}
-        shown |= {"tone": UNKNOWN} if tones is not None else {}
-        shown["first"] = tuple(one["name"] for one in group.get("first", ()))
-        dots.append(Dot(uri, name, type, cost, parent, "group", told=told, size=round(size, 1), **shown))
-        for node in group.get("members", ()):
-            marks = tuple(mark for mark, flag in FLAGS.items() if node.get(flag))
-            said = "; ".join([f"in {group['name']}", *map(MEANINGS.__getitem__, marks)])
-            inner: dict[str, Any] = {
-                "summary": node.get("summary", ""),
-                "told": said,
-                "tone": (tones or {}).get(node["uri"], ""),
-            }
-            dots.append(Dot(node["uri"], node["name"], shown_type(node), 2.0, uri, marks=marks, **inner))
+        dots.append(
+            Dot(
+                uri,
+                f"{name} {group['count']:,}",
+                kind if is_uri and answer.get("grouping") == "area" else "",
+                1.0 if parent else 0.0,
+                parent,
+                "group",
+                told=told,
+                size=round(size, 1),
+                tone=UNKNOWN if tones is not None else "",
+                parts=parts,
+                counts=tuple(one for one in counts if one[1]),
+                first=tuple(one["name"] for one in group.get("first", ())),
+            )
+        )
+        dots += [_member(node, uri, group["name"], tones or {}) for node in group.get("members", ())]
     dots.sort(key=lambda dot: dot.cost)
     known = {dot.uri: dot for dot in dots}
     lines = _lines(answer["edges"], known, trees=False)
@@ -215,6 +215,22 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         width = round(1 + 6 * sqrt(one["count"] / max(most, MANY)), 1)
         lines.append(Line(source, target, (_many(one["count"], "relation"),), 1.0, width=width, has_arrow=False))
     return Scene(tuple(dots), tuple(lines), arrangement="groups", has_tones=tones is not None)
+
+
+def _member(node: Mapping[str, Any], parent: str, group: str, tones: Mapping[str, str]) -> Dot:
+    """A node that an opened group shows."""
+    marks = tuple(mark for mark, flag in FLAGS.items() if node.get(flag))
+    return Dot(
+        node["uri"],
+        node["name"],
+        shown_type(node),
+        2.0,
+        parent,
+        summary=node.get("summary", ""),
+        marks=marks,
+        told="; ".join([f"in {group}", *map(MEANINGS.__getitem__, marks)]),
+        tone=tones.get(node["uri"], ""),
+    )
 
 
 def _many(count: int, what: str) -> str:
