@@ -244,20 +244,21 @@ def blocks(value: Any, left_out: Counter[str]) -> Blocks:
 def _block(block: Mapping[str, Any], found: Blocks, left_out: Counter[str]) -> None:
     kind = line(block.get("type") or block.get("content_type"), 40) or "block"
     text = next((block[key] for key in ("text", "input_text", "output_text") if isinstance(block.get(key), str)), None)
-    if kind in ("thinking", "redacted_thinking", "reasoning", "thoughts", "reasoning_recap"):
-        left_out[kind] += 1
-    elif kind in ("tool_use", "server_tool_use", "tool_call", "function_call"):
-        found.calls += calls([block])
-    elif kind.endswith("tool_result") or kind == "function_call_output":
-        inner = blocks(block.get("content", block.get("output")), left_out)
-        id = line(block.get("tool_use_id") or block.get("call_id"))
-        found.results.append((id, inner.text or ("(error)" if block.get("is_error") else "(no output)")))
-    elif text is not None:
-        found.texts.append(clean(text))
-    else:
-        left_out[kind] += 1
-        name = line(block.get("file_name") or block.get("name") or block.get("title"), 120)
-        found.texts.append(f"[{kind}: {name}]" if name else f"[{kind}]")
+    match kind:
+        case "thinking" | "redacted_thinking" | "reasoning" | "thoughts" | "reasoning_recap":
+            left_out[kind] += 1
+        case "tool_use" | "server_tool_use" | "tool_call" | "function_call":
+            found.calls += calls([block])
+        case _ if kind.endswith("tool_result") or kind == "function_call_output":
+            inner = blocks(block.get("content", block.get("output")), left_out)
+            id = line(block.get("tool_use_id") or block.get("call_id"))
+            found.results.append((id, inner.text or ("(error)" if block.get("is_error") else "(no output)")))
+        case _ if text is not None:
+            found.texts.append(clean(text))
+        case _:
+            left_out[kind] += 1
+            name = line(block.get("file_name") or block.get("name") or block.get("title"), 120)
+            found.texts.append(f"[{kind}: {name}]" if name else f"[{kind}]")
 
 
 def calls(value: Any) -> Iterator[ToolCall]:

@@ -221,16 +221,17 @@ def _head(text: str) -> str:
     """The signature ``def f(a, b) -> int`` at the start of a text: up to the first colon outside brackets."""
     depth, quote = 0, ""
     for at, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        elif character == ":" and depth == 0:
-            return text[:at]
+        match character:
+            case _ if quote:
+                quote = "" if character == quote else quote
+            case '"' | "'":
+                quote = character
+            case "(" | "[" | "{":
+                depth += 1
+            case ")" | "]" | "}":
+                depth -= 1
+            case ":" if depth == 0:
+                return text[:at]
     return text
 
 

@@ -436,27 +436,28 @@ class Resolver:
         self._budget -= 1
         if what is None or depth <= 0 or self._budget < 0:
             return None
-        if what.kind == "module":
-            if what.path.endswith("/"):  # a namespace package
-                found = python.below(what.path, name, self._project)
-                return _What("module", found) if found else None
-            return self._top(what.path, name, depth - 1)
-        if what.kind == "package":
-            for file in what.files:
-                found_in = self._top(file, name, depth - 1, imports=False)
-                if found_in is not None:
-                    return found_in
-            return None
-        if what.kind == "super":
-            for base in self.bases(what.path, what.name, depth - 1):
-                found_in = self._inside(base, name, depth - 1, {(what.path, what.name)})
-                if found_in is not None:
-                    return found_in
-            return None
-        if what.kind == "symbol":
-            symbol = self.table(what.path).get(what.name)
-            if symbol is not None and symbol.kind == "property":
-                return self.member(self._answer(what, depth), name, depth - 1)
+        match what.kind:
+            case "module":
+                if what.path.endswith("/"):  # a namespace package
+                    found = python.below(what.path, name, self._project)
+                    return _What("module", found) if found else None
+                return self._top(what.path, name, depth - 1)
+            case "package":
+                for file in what.files:
+                    found_in = self._top(file, name, depth - 1, imports=False)
+                    if found_in is not None:
+                        return found_in
+                return None
+            case "super":
+                for base in self.bases(what.path, what.name, depth - 1):
+                    found_in = self._inside(base, name, depth - 1, {(what.path, what.name)})
+                    if found_in is not None:
+                        return found_in
+                return None
+            case "symbol":
+                symbol = self.table(what.path).get(what.name)
+                if symbol is not None and symbol.kind == "property":
+                    return self.member(self._answer(what, depth), name, depth - 1)
         return self._inside(what, name, depth, set())
 
     def _top(self, path: str, name: str, depth: int, *, imports: bool = True) -> _What | None:

@@ -275,18 +275,19 @@ _DEEPEST = 40
 def find(steps: Sequence[str], path: str, project: Project) -> Place:
     """The target of a path: its first step selects a module, and the others are looked up there."""
     first, rest = steps[0], tuple(steps[1:])
-    if first in ("crate", "@crate"):
-        return Place((_root(path, project),), rest)
-    if first in ("super", "@parent"):
-        above = parent(path, project)
-        while above and rest[:1] == ("super",):
-            above, rest = parent(above, project), rest[1:]
-        return Place((above,), rest) if above else NOWHERE
-    if first in ("self", "@module"):
-        return Place((path,), rest)
-    if not first:  # `::name`, always a crate
-        found = crate(rest[0], path, project) if rest else ""
-        return Place((found,), rest[1:]) if found else NOWHERE
+    match first:
+        case "crate" | "@crate":
+            return Place((_root(path, project),), rest)
+        case "super" | "@parent":
+            above = parent(path, project)
+            while above and rest[:1] == ("super",):
+                above, rest = parent(above, project), rest[1:]
+            return Place((above,), rest) if above else NOWHERE
+        case "self" | "@module":
+            return Place((path,), rest)
+        case "":  # `::name`, always a crate
+            found = crate(rest[0], path, project) if rest else ""
+            return Place((found,), rest[1:]) if found else NOWHERE
     found = crate(first, path, project)
     return Place((found,), rest) if found else Place((path,), tuple(steps))
 

@@ -299,14 +299,15 @@ def _relation_in(subject: str, uri: str) -> str:
 def titled(field: str) -> str:
     """Return the label of a field: ``data/owner`` is *owner (data)*."""
     head, *rest = split(field)
-    if head == "relations" and len(rest) >= 2:
-        what = f", its {' / '.join(rest[2:])}" if len(rest) > 2 else ""
-        return f"relation “{words_of(rest[0])}” to {rest[1]}{what}"
-    if head == "data" and rest and field not in TITLES:
-        return f"{' / '.join(rest)} (data)"
-    if head == "memories" and rest:
-        what = {"": "whole file", "prose": "text"}.get("/".join(rest[1:]), " / ".join(rest[1:]))
-        return f"{what} of memories/{rest[0]}"
+    match head:
+        case "relations" if len(rest) >= 2:
+            what = f", its {' / '.join(rest[2:])}" if len(rest) > 2 else ""
+            return f"relation “{words_of(rest[0])}” to {rest[1]}{what}"
+        case "data" if rest and field not in TITLES:
+            return f"{' / '.join(rest)} (data)"
+        case "memories" if rest:
+            what = {"": "whole file", "prose": "text"}.get("/".join(rest[1:]), " / ".join(rest[1:]))
+            return f"{what} of memories/{rest[0]}"
     return TITLES.get(field, " / ".join([head, *rest]))
 
 

@@ -101,7 +101,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "exact": exact,
+        "exact": escape,  # without spelling out invisible characters, for a form field that is sent back
         "ago": ago,
         "day": day,
         "shown": shown,
@@ -236,11 +236,6 @@ def _near_changes(found: list[tuple[str, str, Markup]], rows: Sequence[str]) -> 
             shown.append(("", "…", Markup()))
         shown.append(found[at])
     return shown
-
-
-def exact(text: str) -> Markup:
-    """Escape a text without spelling out invisible characters, for a form field that is sent back."""
-    return escape(text)
 
 
 def counted(number: int, one: str, many: str = "") -> str:
