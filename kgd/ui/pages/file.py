@@ -13,6 +13,7 @@ from markupsafe import Markup
 from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
+from kgd.tools.nodes import printable
 from kgd.ui.changes import mapping_text
 from kgd.ui.highlighting import highlighted
 from kgd.ui.node_reading import AREAS, DisputedSummary, authors_of, disputed_summaries, open_conflicts
@@ -269,11 +270,7 @@ def _imports(visit: Visit, uri: str, direction: str) -> list[tuple[str, str]]:
         max_nodes=LINKED + 1,
         budget=WALK,
     )
-    return sorted((_path(one["uri"]), one["uri"]) for one in answer.get("nodes", ()) if one.get("via"))
-
-
-def _path(uri: str) -> str:
-    return path_of(uri).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return sorted((printable(path_of(one["uri"])), one["uri"]) for one in answer.get("nodes", ()) if one.get("via"))
 
 
 def _folders(visit: Visit, uri: str) -> list[tuple[str, str]]:
