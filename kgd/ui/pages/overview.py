@@ -132,7 +132,8 @@ def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stage of the status with its title, and its state in words."""
     kind, _, remote = stage["name"].partition(" ")
     title, words = f"{STAGES.get(kind, kind)} {remote}".strip(), STATES.get(stage["state"], stage["state"])
-    return {**stage, "title": title, "words": words, "blocker": stage.get("blocker", "").rstrip(".")}
+    blocker = stage.get("blocker", "").rstrip(".")
+    return {"next": "", **stage, "title": title, "words": words, "blocker": blocker}
 
 
 def unread(status: Mapping[str, Any]) -> list[tuple[int, str, str]]:
