@@ -88,10 +88,17 @@ def folders(visit: Visit) -> Handled:
         if error.at:
             raise
         return Redirect(visit.to("areas"))
-    above = _above(answer.get("folder", {}).get("uri", ""))
-    told = {"answer": answer, "order": order, "orders": ORDERS, "above": above, "begun": "cursor" in visit.query}
-    told |= {"entries": _entries(answer, order), "shows_moved": _shows_moved(answer)}
-    return Page("areas_folders.html", told | {"makes": visit.may("manage_graph")})
+    told = {
+        "answer": answer,
+        "order": order,
+        "orders": ORDERS,
+        "above": _above(answer.get("folder", {}).get("uri", "")),
+        "begun": "cursor" in visit.query,
+        "entries": _entries(answer, order),
+        "shows_moved": _shows_moved(answer),
+        "makes": visit.may("manage_graph"),
+    }
+    return Page("areas_folders.html", told)
 
 
 def _shows_moved(answer: Mapping[str, Any]) -> bool:
@@ -129,18 +136,32 @@ def area(visit: Visit) -> Handled:
     answer = visit.call("query_graph", operation="get", entityType=kind, id=uri, includeChangelog=False)["data"]
     (node,) = visit.call("get", uris=[uri], include=["proposals"])["nodes"]
     members = _areas(visit, answer.get("atoms", ()))
-    told = {"area": answer[kind], "kind": kind, "members": members, "summary": lead(node), "node": node}
-    told |= {"files": None, "files_begun": "cursor" in visit.query, "stale": None, "facts": None}
-    if kind == ATOM and visit.can("coverage"):
-        told["files"] = _files(visit, answer[kind]["id"])
-        told["stale"] = node.get("unverified")
-        told["facts"] = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
-        told["rows"] = list(_facts(visit, uri, told["facts"]["facts"]))
-        told["facts_begun"] = "facts" in visit.query
     related = [*(answer[kind].get("relatedAtoms") or ()), *(answer[kind].get("relatedMolecules") or ())]
     around = [answer[kind].get("moleculeId"), *(one.get("atomId") or one.get("moleculeId") for one in related)]
-    told["named"] = titles(visit, filter(None, around))
-    return Page("areas_one.html", told | _changelog(visit, kind, uri) | {"typed": visit.form, "error": None})
+    told = {
+        "area": answer[kind],
+        "kind": kind,
+        "members": members,
+        "summary": lead(node),
+        "node": node,
+        "files": None,
+        "files_begun": "cursor" in visit.query,
+        "stale": None,
+        "facts": None,
+        "named": titles(visit, filter(None, around)),
+        "typed": visit.form,
+        "error": None,
+    }
+    if kind == ATOM and visit.can("coverage"):
+        facts = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
+        told |= {
+            "files": _files(visit, answer[kind]["id"]),
+            "stale": node.get("unverified"),
+            "facts": facts,
+            "rows": list(_facts(visit, uri, facts["facts"])),
+            "facts_begun": "facts" in visit.query,
+        }
+    return Page("areas_one.html", told | _changelog(visit, kind, uri))
 
 
 def log(visit: Visit) -> Handled:

@@ -302,12 +302,18 @@ def stale(visit: Visit) -> Handled:
     """List the facts whose cited code has changed."""
     answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
     changed = {one["uri"]: _changed(visit, one["uri"]) for one in answer["nodes"][:OPEN]}
-    told = {"answer": answer, "changed": changed, "writes": visit.may("put"), "begun": "cursor" in visit.query}
-    told["contradicted"] = {
-        one["uri"]: contradicted(f"{one['name']} {lead(one)}", changed.get(one["uri"], ())) for one in answer["nodes"]
+    told = {
+        "answer": answer,
+        "changed": changed,
+        "writes": visit.may("put"),
+        "begun": "cursor" in visit.query,
+        "contradicted": {
+            one["uri"]: contradicted(f"{one['name']} {lead(one)}", changed.get(one["uri"], ()))
+            for one in answer["nodes"]
+        },
+        "marks": {one["uri"]: one["unverified"] for one in answer["nodes"]},
+        "rows": [replace(row, unverified=None) for row in listed_rows(visit, answer["nodes"])],
     }
-    told["marks"] = {one["uri"]: one["unverified"] for one in answer["nodes"]}
-    told["rows"] = [replace(row, unverified=None) for row in listed_rows(visit, answer["nodes"])]
     return Page("stale.html", told)
 
 
@@ -343,12 +349,16 @@ def broken(visit: Visit) -> Handled:
     """List the missing targets of relations."""
     answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
     known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
-    told = {"answer": answer, "known": known, "begun": "cursor" in visit.query, "words_of": words_of}
-    told |= {
+    told = {
+        "answer": answer,
+        "known": known,
+        "begun": "cursor" in visit.query,
+        "words_of": words_of,
+        "name_of": name_of,
         "groups": _by_source(answer["broken"]),
         "proposed": _proposed(visit, [one["uri"] for one in answer["broken"]]),
     }
-    return Page("broken.html", told | {"name_of": name_of})
+    return Page("broken.html", told)
 
 
 def move(visit: Visit) -> Handled:

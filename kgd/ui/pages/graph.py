@@ -69,14 +69,18 @@ def graph(visit: Visit) -> Handled:
     if wanted.is_form:
         return Redirect(wanted.address(visit))  # an address that can be shared
     shown = _whole if wanted.is_whole else _path if wanted.to else _around
-    told: dict[str, Any] = {"most": MOST_NODES, "dearest": DEAREST, "directions": DIRECTIONS, "groupings": GROUPINGS}
-    told |= {
+    told: dict[str, Any] = {
+        "most": MOST_NODES,
+        "dearest": DEAREST,
+        "directions": DIRECTIONS,
+        "groupings": GROUPINGS,
         "colours": COLOURS,
         "shown_neighbours": NEIGHBOURS,
         "usual_cost": f"{COST:g}",
         "wanted": wanted,
         **WORDING,
-    } | shown(visit, wanted)
+        **shown(visit, wanted),
+    }
     told["ends"] = _ends(visit, told["wanted"])
     return Page("graph.html", {"card": card_of(visit, told["wanted"]), **told})
 
@@ -117,8 +121,8 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         for group in groups
         if 0 < len(group.get("members", ())) < group["count"]
     ]
-    told: dict[str, Any] = {"title": f"All of {visit.workspace}", "whole": True, "empty": answer.get("next", "")}
-    told["wanted"] = wanted
+    title = f"All of {visit.workspace}"
+    told: dict[str, Any] = {"title": title, "whole": True, "empty": answer.get("next", ""), "wanted": wanted}
     if not groups:
         return told
     rows = [
@@ -128,7 +132,7 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         told
         | {"hint": _summary(answer), "opened": _opened(visit, wanted, scene, groups)}
         | {"cut": [sampled] * answer["is_sample"] + opened}
-        | _drawn(visit, wanted, scene, told["title"])
+        | _drawn(visit, wanted, scene, title)
         | {"rows": rows[: max(ROWS, wanted.rows)]}
     )
 

@@ -127,8 +127,8 @@ def review(visit: Visit) -> Handled:
         "authors": authors,
         "markable": [f"{one.uri} {by.group}" for by in authors for one in by.markable],
         "by": [(by, words, counts[by]) for by, words in BY],
+        "unreviewed": _unreviewed(visit, wanted, answer),
     }
-    told["unreviewed"] = _unreviewed(visit, wanted, answer)
     return Page("review.html", told)
 
 

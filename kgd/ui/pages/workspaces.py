@@ -79,11 +79,15 @@ def workspaces(visit: Visit) -> Handled:
         return Page("workspaces_held.html", told | {"holder": own, "ids": visit.workspaces()})
     known = visit.call("workspaces")
     here: dict[str, Any] = next((one for one in known["workspaces"] if one["id"] == visit.workspace), {})
-    told |= {"known": known, "here": here}
-    told |= _shared(visit, here) | _tokens(visit)
     signed_in = visit.call("browsers")["browsers"]
-    told |= {"browsers": sorted(signed_in, key=lambda one: one["id"] != visit.browser)}
-    told |= {"listening": visit.daemon.listening, "called": called}
+    told |= _shared(visit, here) | _tokens(visit)
+    told |= {
+        "known": known,
+        "here": here,
+        "browsers": sorted(signed_in, key=lambda one: one["id"] != visit.browser),
+        "listening": visit.daemon.listening,
+        "called": called,
+    }
     return Page("workspaces.html", told)
 
 
