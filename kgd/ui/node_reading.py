@@ -158,13 +158,15 @@ def links(visit: Visit, uri: str, way: str, cursor: str | None = None, as_of: st
     other = "target" if way == "relations" else "source"
     known = names(visit, [row[other] for row in rows], as_of)
     for row in rows:
-        row["other"] = row[other]
-        row["card"] = known.get(row[other])
-        row["name"] = (row["card"] or {}).get("name") or name_of(row[other])
-        shown = {"type": scheme_of(row[other]), **(row["card"] or {}), "uri": row[other]}
-        row["type_of"] = "missing" if row.get("broken") else shown_type(shown)
-        home = workspace_of(row[other])
-        row["foreign"] = home if home not in (None, visit.workspace) else ""
+        uri, card, home = row[other], known.get(row[other]), workspace_of(row[other])
+        shown = {"type": scheme_of(uri), **(card or {}), "uri": uri}
+        row |= {
+            "other": uri,
+            "card": card,
+            "name": (card or {}).get("name") or name_of(uri),
+            "type_of": "missing" if row.get("broken") else shown_type(shown),
+            "foreign": home if home not in (None, visit.workspace) else "",
+        }
     cut = node.get(f"{way}_cut", {})
     return Links(rows, cut.get("start", 0), cut.get("of", len(rows)), answer.get("cursor", ""))
 

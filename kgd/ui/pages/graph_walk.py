@@ -395,9 +395,7 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
         ]
     except KgdError as error:
         return card | {"error": error}
-    card["node"] = node
-    card["version_authors"] = version_authors(visit, node)
-    card["relations"] = [
+    relations = [
         {
             "rows": [row | {"link": wanted.changed(visit, node=row["other"])} for row in found.rows[:RELATIONS]],
             "of": found.of,
@@ -406,6 +404,7 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
         for way, found in directions
         if found.rows
     ]
+    card |= {"node": node, "version_authors": version_authors(visit, node), "relations": relations}
     is_start = node["uri"] in wanted.starts
     if not wanted.to and not (is_start and len(wanted.starts) == 1):
         others = [one for one in wanted.starts if one != node["uri"]]

@@ -62,13 +62,15 @@ def first(visit: Visit) -> Handled:
 
 def _glance(visit: Visit, id: str) -> dict[str, Any]:
     """Return the pending work and the last commit of an open workspace; empty if the visitor may not see them."""
-    found: dict[str, Any] = {}
-    with suppress(KgdError):  # the list works without them
-        status = visit.call("status", workspace=id)
-        found |= {"stale": status["counts"].get("unverified", 0), "conflicts": status["conflicts"]}
-        found["proposals"] = status["proposals"]
-        found["last"] = next(iter(visit.call("history", workspace=id, limit=1)["commits"]), None)
-    return found
+    if not (status := visit.tried("status", workspace=id)):
+        return {}
+    commits = visit.tried("history", workspace=id, limit=1).get("commits", ())
+    return {
+        "stale": status["counts"].get("unverified", 0),
+        "conflicts": status["conflicts"],
+        "proposals": status["proposals"],
+        "last": next(iter(commits), None),
+    }
 
 
 def workspaces(visit: Visit) -> Handled:
