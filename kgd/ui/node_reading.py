@@ -158,12 +158,12 @@ def links(visit: Visit, uri: str, way: str, cursor: str | None = None, as_of: st
     other = "target" if way == "relations" else "source"
     known = names(visit, [row[other] for row in rows], as_of)
     for row in rows:
-        uri, card, home = row[other], known.get(row[other]), workspace_of(row[other])
-        shown = {"type": scheme_of(uri), **(card or {}), "uri": uri}
+        end, card, home = row[other], known.get(row[other]), workspace_of(row[other])
+        shown = {"type": scheme_of(end), **(card or {}), "uri": end}
         row |= {
-            "other": uri,
+            "other": end,
             "card": card,
-            "name": (card or {}).get("name") or name_of(uri),
+            "name": (card or {}).get("name") or name_of(end),
             "type_of": "missing" if row.get("broken") else shown_type(shown),
             "foreign": home if home not in (None, visit.workspace) else "",
         }

@@ -1,9 +1,14 @@
-"""Text of office documents and e-books, which are zip archives. The office libraries are the extra `docs`."""
+"""Text of office documents and e-books, which are zip archives, and of PDFs.
+
+The office libraries are the extra `docs`. A library is imported only for a document of its format.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import posixpath
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -20,9 +25,24 @@ PAGE_LIMIT = 16 << 20
 MOST_FILES = 10_000
 MOST_BYTES = 256 << 20
 """Largest unpacked size of all files of an archive together."""
+MOST_PAGES = 5_000
 MOST_ROWS, MOST_COLUMNS = 20_000, 100
 """Limits of one sheet."""
 
+_HYPHEN = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+_INVALID = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    AssertionError,
+    NotImplementedError,
+    RecursionError,
+    ZeroDivisionError,
+    OverflowError,
+)
+"""Other errors that the library for PDFs raises for invalid files."""
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
 
 
@@ -174,3 +194,49 @@ def _opened(data: bytes) -> zipfile.ZipFile:
     if sum(file.file_size for file in files) > MOST_BYTES:
         raise Unreadable(f"its unpacked size is more than {MOST_BYTES >> 20} MiB")
     return archive
+
+
+def read_pdf(data: bytes) -> Text:
+    """The text of all pages of a PDF, under a heading for each.
+
+    Raises:
+        Unreadable: The file is broken, has a password, or contains no text.
+    """
+    import pypdf
+    from pypdf.errors import PyPdfError
+
+    errors = (PyPdfError, *_INVALID)
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        reader = pypdf.PdfReader(BytesIO(data), strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Unreadable("it has a password")
+        count = len(reader.pages)
+        stated = reader.metadata.title if reader.metadata else None
+    except errors:
+        raise Unreadable("it is not a valid PDF") from None
+    pages: list[str] = []
+    trouble: list[str] = []
+    length = broken = 0
+    for number in range(min(count, MOST_PAGES)):
+        try:
+            text = clean(reader.pages[number].extract_text()).strip()
+        except errors:
+            broken += 1
+            continue
+        if text:
+            pages.append(f"## Page {number + 1}\n\n{_HYPHEN.sub('', text)}\n")
+            length += len(text)
+        if length > TEXT_LIMIT:
+            trouble.append(
+                f"only its first {number + 1} pages were read: it has more than {TEXT_LIMIT >> 20} MiB of text"
+            )
+            break
+    if broken:
+        trouble.append(f"{broken} of {count} pages could not be read")
+    if count > MOST_PAGES:
+        trouble.append(f"only the first {MOST_PAGES:,} of {count:,} pages were read")
+    if not pages:
+        raise Unreadable("it has no text; scanned pages are only pictures")
+    title = one_line(stated) if isinstance(stated, str) else ""
+    return Text("pdf", "markdown", title, "\n".join(pages), trouble=tuple(trouble))

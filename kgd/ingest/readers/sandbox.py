@@ -13,7 +13,7 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
-from kgd.ingest.readers import Text, Unreadable
+from kgd.ingest.readers import Text, Unreadable, html, office
 
 MEMORY = 1 << 30
 """Limit of the address space in bytes."""
@@ -66,18 +66,15 @@ def _answer(format: str, data: bytes) -> dict[str, Any]:
 
 
 def _read(format: str, data: bytes) -> Text:
-    """Read a document; a reader is imported only for a document of its format."""
-    if format == "html":
-        from kgd.ingest.readers import html
-
-        return html.read(data)
-    if format == "pdf":
-        from kgd.ingest.readers import pdf
-
-        return pdf.read(data)
-    from kgd.ingest.readers import office
-
-    return office.read_book(data) if format == "epub" else office.read(format, data)
+    """Read a document. A reader imports its library only for a document of its format."""
+    match format:
+        case "html":
+            return html.read(data)
+        case "pdf":
+            return office.read_pdf(data)
+        case "epub":
+            return office.read_book(data)
+    return office.read(format, data)
 
 
 def _limit() -> None:
