@@ -211,7 +211,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
             )
         )
     values: dict[str, Json] = {**letters}
-    if _has_base(kind, base):
+    if base is not None or kind not in ("node", "uri", "memory"):
         values["base"] = base
     now, written_since = field.get("now"), None
     if "now" in field and kind not in ("twin", "uri") and not any(_same(now, side) for side in sides):
@@ -267,10 +267,6 @@ def _label(kind: str, letter: str, side: Json) -> str:
         case "node" | "memory" if side is None:
             return f"Delete the {'node' if kind == 'node' else 'file'}"
     return f"Choose {letter.upper()}" if side is not None else f"Choose {letter.upper()}: nothing"
-
-
-def _has_base(kind: str, base: Json) -> bool:
-    return base is not None if kind in ("node", "uri", "memory") else True
 
 
 def _base_label(kind: str, base: Json) -> str:

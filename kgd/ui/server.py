@@ -409,7 +409,7 @@ def _handled(entry: Entry, visit: Visit, request: Request) -> Handled:
     except Incomplete:
         if request.method == "POST" or not visit.workspace:
             raise
-        return Redirect(visit.to(page_above(entry)))
+        return Redirect(visit.to(entry.name if entry.name in NAVIGATION else START))
 
 
 def _here(request: Request) -> str:
@@ -477,11 +477,6 @@ def above(path: str) -> str:
 def shown_as(entry: Entry) -> str:
     """Return the name of the navigation's entry to mark: of the page itself, or of the page that it belongs to."""
     return entry.place if entry.place in NAVIGATION else entry.name
-
-
-def page_above(entry: Entry) -> str:
-    """Return the page in the navigation that an address belongs to."""
-    return entry.name if entry.name in NAVIGATION else START
 
 
 def _above(place: str, places: frozenset[str], first: str) -> str | None:
