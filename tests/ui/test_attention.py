@@ -138,7 +138,7 @@ def test_the_page_of_a_conflict_has_a_black_title_and_the_reason_before_its_butt
 def test_all_rows_in_conflict_of_an_author_are_selected_at_once(page: Page) -> None:
     at(page, "review?since=2026-11-01")
     page.get_by_text("changed facts in conflict").click()
-    bob = page.locator('.in-conflict h3:has-text("Bob Builder") + div')
+    bob = page.locator('.in-conflict h2:has-text("Bob Builder") + div')
     bob.get_by_role("button", name="Select all facts in conflict by Bob Builder").click()
     expect(bob.get_by_role("checkbox", checked=True)).to_have_count(3)
 

@@ -189,7 +189,7 @@ def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approv
     uri = "concept://shop/closed"
     colleague.disagree(uri, "summary", "Two tries in all", "Three tries, then a person", was="Three tries in all")
     at(page, "review?since=yesterday&path=/closed")
-    bob = page.locator('.in-conflict h3:has-text("Bob Builder") + div')
+    bob = page.locator('.in-conflict h2:has-text("Bob Builder") + div')
     row = bob.locator(".row")
     expect(row).to_be_hidden()
     expect(page.locator(".in-conflict").get_by_role("link", name="Resolve them")).to_be_visible()
