@@ -309,8 +309,7 @@ def _by_uri(conflicts: Conflicts) -> dict[Uri, dict[str, Conflict]]:
 
 def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> Records:
     """The open conflicts of these URIs by field, as conflicts of the node `at`."""
-    found = [conflict.at(at) for uri in uris for conflict in conflicts.get(uri, {}).values()]
-    return by_field(found) if found else NO_RECORDS
+    return by_field(conflict.at(at) for uri in uris for conflict in conflicts.get(uri, {}).values())
 
 
 def with_decision(node: Node | None, uri: Uri, field: str, value: Json) -> Node | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Protocol
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.memories import Memory
@@ -34,10 +33,8 @@ BEAT_SECONDS = 0.2
 Progress = Callable[[int, int | None, str], None]
 
 
-class Beat(Protocol):
-    """Reports progress within a part; raises if no caller waits for the result any more."""
-
-    def __call__(self, done: int = 0, total: int = 0) -> None: ...
+Beat = Callable[..., None]
+"""Takes the numbers of checked items and of all items, if known; raises if no caller waits for the result any more."""
 
 
 _MEND = "Fix the file, or revert the commit that broke it."

@@ -346,7 +346,9 @@ class SignedHistory:
             if found.state not in GOOD:
                 raise _refusal(found)
             if found.key:  # a merge without a signature grants nothing: it could bring back an old list
-                granted |= self._added_keys(found.commit)
+                parents = found.commit.parents
+                before = {one.key for parent in parents for one in self.signers(parent).lines}
+                granted |= {one.key for one in self.signers(id).lines} - before
 
     # ---- inside
 
@@ -384,11 +386,6 @@ class SignedHistory:
         if found.state == "attested" and is_pure(self._store, found.commit, self._sharded):
             return Verdict(found.commit, "pure", required=found.required)
         return Verdict(found.commit, "unknown", found.by, otherwise, found.required)
-
-    def _added_keys(self, commit: Commit) -> set[bytes]:
-        """The keys that a commit adds to the lists of its parents."""
-        before = {one.key for parent in commit.parents for one in self.signers(parent).lines}
-        return {one.key for one in self.signers(commit.id).lines} - before
 
     def _list_commits(self, tips: Sequence[ObjectId], outside: Sequence[ObjectId]) -> Iterator[ObjectId]:
         if not tips:

@@ -148,7 +148,8 @@ class PartsMerge:
         if not nodes and not self._paths:
             return made
         tree = _Ours(self._store, self._tree)
-        folders = {path: Folder(path, tree, self._parts_of) for path in _folders(nodes, self._paths)}
+        touched = {path.rpartition("/")[0] for path in self._paths} | {paths.part_folder_of(uri) or "" for uri in nodes}
+        folders = {path: Folder(path, tree, self._parts_of) for path in touched}
         inside: dict[str, dict[Uri, bytes | None]] = {path: {} for path in folders}
         goals: dict[str, dict[Uri, str]] = {path: {} for path in folders}
         for uri in sorted({*nodes, *placed}):
@@ -236,10 +237,6 @@ class PartsMerge:
         old = next((side[path].old for side in self._sides if path in side), None)
         was = self._source(path, [old])
         return max((source for source in sources if source != was), default=max(sources, default=""))
-
-
-def _folders(nodes: Iterable[Uri], changed: Iterable[str]) -> set[str]:
-    return {path.rpartition("/")[0] for path in changed} | {paths.part_folder_of(uri) or "" for uri in nodes}
 
 
 def _named(data: bytes, path: str) -> Uri | None:

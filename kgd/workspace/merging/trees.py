@@ -17,10 +17,10 @@ from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import KgdError
-from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
+from kgd.git.objects import FILE, FOLDER, PLAIN, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Changes, changes_of
-from kgd.model.conflict import NO_RECORDS, PLACE, TWIN, Conflict, Records, by_field
+from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
 from kgd.model.fields import split
 from kgd.model.merge import either, is_of_node, merge_record_others, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
@@ -152,7 +152,7 @@ class _TreeMerge:
     def _changes(self, changes: Changes, *, is_ours: bool = False) -> dict[str, _Change]:
         found: dict[str, _Change] = {}
         for path, (old, new) in changes.items():
-            blob = self._plain(new)
+            blob = new[1] if new and new[0].startswith(PLAIN) else None  # a merge omits links and submodules
             found[path] = _Change(old and old[1], blob)
             if is_ours and new and new[0] != FILE:  # an unsupported mode; theirs would be written without it
                 self.odd.add(path)
@@ -164,11 +164,6 @@ class _TreeMerge:
         if data is None:
             data = self.known[blob] = self.store.read(blob)
         return data
-
-    @staticmethod
-    def _plain(entry: Entry | None) -> ObjectId | None:
-        """The blob of a plain file. A merge omits links and submodules."""
-        return entry[1] if entry and entry[0].startswith(PLAIN) else None
 
     # ---- reading
 
@@ -359,7 +354,9 @@ class _TreeMerge:
             self.records |= self._records_at(self._nodes_of(path))
         about = self._disputed_files()
         for path, record_paths in sorted(about.items()):
-            old, ours, theirs = (self._open(record_paths, n) for n in range(3))
+            old, ours, theirs = (
+                by_field(one for record in record_paths for one in self.records[record].versions[n]) for n in range(3)
+            )
             if old == theirs and path not in self.theirs:
                 continue
             merged = merge_file(path, *self._versions_at(path), (old, ours, theirs))
@@ -390,10 +387,6 @@ class _TreeMerge:
                     continue
                 found |= {parse(str(memories.decode(data, at=path).front.get("id")))} if data is not None else set()
         return found
-
-    def _open(self, record_paths: Iterable[str], version: int) -> Records:
-        found = [conflict for path in record_paths for conflict in self.records[path].versions[version]]
-        return by_field(found) if found else NO_RECORDS
 
     def _took(self, path: str, merged: MergedFile) -> None:
         self._write(path, merged.data)
@@ -476,16 +469,15 @@ class _TreeMerge:
 
     def _make_room(self) -> None:
         """Move a file aside if the other side has a folder there."""
-        for path in sorted(self._there(p for side in (self.ours, self.theirs) for p in side)):
+        owned = ("nodes/", "conflicts/", "log/", "bulk/")
+        for path in sorted({*self.ours, *self.theirs}):
+            if path.startswith(owned) or self._result(path) is None:
+                continue
             above = path
             while above := above.rpartition("/")[0]:
                 if (above in self.ours or above in self.theirs) and (data := self._result(above)) is not None:
                     self._write(above, None)
                     self.files[variant_of(above, data)] = data
-
-    def _there(self, changed: Iterable[str]) -> set[str]:
-        owned = ("nodes/", "conflicts/", "log/", "bulk/")
-        return {path for path in changed if not path.startswith(owned) and self._result(path) is not None}
 
     def _result(self, path: str) -> Data:
         if path in self.files:

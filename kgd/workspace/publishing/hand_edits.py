@@ -147,10 +147,6 @@ class HandEdits:
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return tuple(found for _, found in sorted(self._invalid.copy().items()))
 
-    def seen_before(self, path: str) -> frozenset[ObjectId | None]:
-        """Ids of all content observed at the path that is in the workspace or its history."""
-        return self.unpublished.ids(path) | self.buffers.ids(path)
-
     def may_pass(self, path: str) -> bool:
         """Whether the file waits for a person, so that publication skips it."""
         seen = self._seen.get(path)
@@ -402,9 +398,5 @@ class Buffers:
         candidates = [*([] if latest is None else [latest]), *recent]
         if data in candidates or not candidates:
             return latest
-        return min(candidates, key=lambda text: _distance(text, data))
-
-
-def _distance(a: bytes, b: bytes) -> int:
-    """The number of lines that only one text has."""
-    return len(set(a.split(b"\n")) ^ set(b.split(b"\n")))
+        lines = set(data.split(b"\n"))
+        return min(candidates, key=lambda text: len(set(text.split(b"\n")) ^ lines))

@@ -559,7 +559,8 @@ class Publication(_Publication):
 
         def is_missing(path: str) -> bool:
             is_left_out = path in self._staging.left_out
-            return _is_below(path, missing) and not is_left_out and self._tree.look(path) == (None, "")
+            is_below = any(not at or path == at or path.startswith(at + "/") for at in missing)
+            return is_below and not is_left_out and self._tree.look(path) == (None, "")
 
         absent = [Placement(path, None, id) for path, _, id in self._store.diff(None, tree) if id and is_missing(path)]
         if not absent:
@@ -626,10 +627,6 @@ def read_published(host: Workspace) -> ObjectId | None:
     except (OSError, ValueError):
         return None
     return known if len(known) == 20 and host.store.exists(known) else None
-
-
-def _is_below(path: str, folders: list[str]) -> bool:
-    return any(not folder or path == folder or path.startswith(folder + "/") for folder in folders)
 
 
 def _scratch(place: layout.Layout) -> Path:

@@ -196,7 +196,10 @@ class Publisher:
         mine.unlink(missing_ok=True)
         replacements = [
             index_file.Replacement(
-                f.path, f.known | {f.old} | self._edits.seen_before(f.path), f.new, modes.get(f.path)
+                f.path,
+                f.known | {f.old} | self._unpublished.ids(f.path) | self._edits.buffers.ids(f.path),
+                f.new,
+                modes.get(f.path),
             )
             for f in files
         ]

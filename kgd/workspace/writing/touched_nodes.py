@@ -303,7 +303,7 @@ class _Look:
         nodes, seen = set[Uri](), set[str]()
         for uri in found.uris():
             before, after = (each.get(uri) for each in (found.old, found.new))
-            nodes |= of_nodes(*(_node_in(inside) for inside in (before, after)))
+            nodes |= of_nodes(*(documents.decode(at.data, at=at.path) if at else None for at in (before, after)))
             seen |= {inside.path for inside in (before, after) if inside}
         for path, _, _ in readable:
             folder = path.rpartition("/")[0]
@@ -350,10 +350,6 @@ class _Look:
             return documents.decode(self.read(blob), at=path) if blob else None
         except KgdError:
             return None
-
-
-def _node_in(inside: parts.NodeInPart | None) -> Node | None:
-    return documents.decode(inside.data, at=inside.path) if inside else None
 
 
 def _stem(path: str) -> str:
