@@ -207,15 +207,9 @@ def _quick(data: bytes) -> Entries | None:
 
 
 @lru_cache(maxsize=4096)  # a growing part is read again for each node added
-def glance(entry: bytes) -> documents.Lean | None:
-    """The fields that the graph keeps of a node in a part, as in `documents.glance`."""
-    return documents.glance(entry)
-
-
-@lru_cache(maxsize=4096)
 def _uri_of(entry: bytes) -> Uri | None:
     """The URI of a canonical node that may be in a part; None if `decode` has to read it."""
-    known = glance(entry) if not _is_deep(entry) else None
+    known = documents.glance(entry) if not _is_deep(entry) else None
     if known is not None:
         return known.uri
     try:

@@ -10,7 +10,6 @@ import contextlib
 import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kgd.codec import documents, memories, paths
@@ -39,7 +38,6 @@ FREEZE_FROM = 5_000
 READ_AHEAD = 20_000
 """Largest number of nodes that a change reads before it locks the graph; it reads further nodes under the lock."""
 
-NO_NODES: Mapping[str, Node] = MappingProxyType({})
 
 LastGood = Callable[[str], ObjectId | None]
 
@@ -253,7 +251,7 @@ class Served:
         self.tree = tree
 
     def follow(
-        self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId, nodes: Mapping[str, Node] = NO_NODES
+        self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId, nodes: Mapping[str, Node]
     ) -> list[Change]:
         """Apply changed files, by path and new blob, which together lead to `tree`.
 

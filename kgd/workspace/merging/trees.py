@@ -168,9 +168,10 @@ class _TreeMerge:
     # ---- reading
 
     def _blobs(self, path: str) -> tuple[ObjectId | None, ObjectId | None, ObjectId | None]:
-        """The three blobs of a path that changed on a side."""
+        """The three blobs of a path."""
         ours, theirs = self.ours.get(path), self.theirs.get(path)
-        old = (ours or theirs or _Change(None, None)).old
+        changed = ours or theirs
+        old = changed.old if changed else self.store.entry(self.trees[1], path)
         return old, ours.new if ours else old, theirs.new if theirs else old
 
     def _versions(self, path: str) -> Versions:
@@ -278,7 +279,7 @@ class _TreeMerge:
         return hot
 
     def _read_node(self, path: str, hot: dict[Uri, _Node]) -> Uri | None:
-        versions = self._versions_at(path)
+        versions = self._versions(path)
         read = [self._decoded(path, data) for data in versions]
         old, a, b = read
         if isinstance(a, str) or isinstance(b, str) or not paths.is_node_path(path):
@@ -290,14 +291,6 @@ class _TreeMerge:
         if uri is not None:
             hot[uri] = _Node(versions, (old if isinstance(old, Node) else None, a, b))
         return uri
-
-    def _versions_at(self, path: str) -> Versions:
-        """The three versions of a path, even if only a conflict about it changed."""
-        if path in self.ours or path in self.theirs:
-            return self._versions(path)
-        blob = self.store.entry(self.trees[1], path)
-        data = self._read(blob) if blob else None
-        return data, data, data
 
     def _decoded(self, path: str, data: Data) -> Node | str | None:
         node = decoded(path, data)
@@ -359,7 +352,7 @@ class _TreeMerge:
             )
             if old == theirs and path not in self.theirs:
                 continue
-            merged = merge_file(path, *self._versions_at(path), (old, ours, theirs))
+            merged = merge_file(path, *self._versions(path), (old, ours, theirs))
             for record_path in record_paths:
                 self._write(record_path, None)
             self.done |= {path, *record_paths}
@@ -380,7 +373,7 @@ class _TreeMerge:
     def _nodes_of(self, path: str) -> set[Uri]:
         """The URIs under which conflicts about the settings or a memory are recorded: its versions name these nodes."""
         found = set[Uri]()
-        for data in self._versions_at(path):
+        for data in self._versions(path):
             with contextlib.suppress(KgdError):
                 if path == SETTINGS:
                     found |= {settings_uri(decode_settings(data, newer=True).workspace)} if data is not None else set()
@@ -403,7 +396,7 @@ class _TreeMerge:
 
     def _with_others(self, conflict: Conflict) -> Conflict:
         path = paths.conflict_path(conflict.uri, conflict.digest, self.sharded)
-        old, ours, theirs = (self._others(path, data) for data in self._versions_at(path))
+        old, ours, theirs = (self._others(path, data) for data in self._versions(path))
         if ours is None and theirs is None:  # a new record, or one that moved with its node
             return conflict
         base = old or {}
@@ -418,18 +411,10 @@ class _TreeMerge:
 
     def _write(self, path: str, data: Data) -> None:
         """Write or remove a file in the result."""
-        if path in self.odd or self._there_id(path) != (None if data is None else object_id("blob", data)):
+        if path in self.odd or self._blobs(path)[1] != (None if data is None else object_id("blob", data)):
             self.files[path] = data
         else:
             self.files.pop(path, None)
-
-    def _there_id(self, path: str) -> ObjectId | None:
-        """The blob of our side at the path."""
-        if path in self.ours:
-            return self.ours[path].new
-        if path in self.theirs:
-            return self.theirs[path].old
-        return self.store.entry(self.trees[1], path)
 
     def _keep_details(self) -> None:
         """Keep a memory that one side deleted and the other side edited, if the node that names it stays."""
@@ -450,7 +435,7 @@ class _TreeMerge:
         """The content of a path in the result so far."""
         if path in self.files:
             return self.files[path]
-        blob = self._there_id(path)
+        blob = self._blobs(path)[1]
         return self._read(blob) if blob else None
 
     # ---- names
@@ -471,15 +456,10 @@ class _TreeMerge:
         """Move a file aside if the other side has a folder there."""
         owned = ("nodes/", "conflicts/", "log/", "bulk/")
         for path in sorted({*self.ours, *self.theirs}):
-            if path.startswith(owned) or self._result(path) is None:
+            if path.startswith(owned) or self._final(path) is None:
                 continue
             above = path
             while above := above.rpartition("/")[0]:
-                if (above in self.ours or above in self.theirs) and (data := self._result(above)) is not None:
+                if (above in self.ours or above in self.theirs) and (data := self._final(above)) is not None:
                     self._write(above, None)
                     self.files[variant_of(above, data)] = data
-
-    def _result(self, path: str) -> Data:
-        if path in self.files:
-            return self.files[path]
-        return self._versions(path)[1] if path in self.ours else None

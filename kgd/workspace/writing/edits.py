@@ -147,11 +147,7 @@ def _append(edit: Append, draft: Draft) -> None:
     text = edit.text.strip("\n")
     if not text.strip():
         raise Invalid("there is no text to append", at="text")
-    old = draft.node(uri)
-    if old is None:
-        if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
-            raise _not_found(uri)
-        old = Node(uri)
+    old = _node_or_new(draft, uri, creates=edit.creates)
     before = old.content.rstrip("\n")
     draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
 
@@ -169,11 +165,7 @@ def _delete(edit: Delete, draft: Draft) -> None:
 def _relate(edit: Relate, draft: Draft) -> None:
     _refuse_deep(edit.relation.data, edit.relation.others)
     source = _resolved(draft, edit.source)
-    node = draft.node(source)
-    if node is None:
-        if not (draft.around.in_overlay(source) or is_resource(source, draft.around.workspace)):
-            raise _not_found(source)
-        node = Node(source)
+    node = _node_or_new(draft, source)
     relation = edit.relation
     old = node.relation(relation.type, relation.target)
     if old:
@@ -489,6 +481,14 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
             at=uri,
             next="Address that workspace, or write the node here under this workspace's id.",
         )
+
+
+def _node_or_new(draft: Draft, uri: Uri, *, creates: bool = False) -> Node:
+    """The node; a new one if it `creates` nodes, or if the URI is external or in the code tree."""
+    node = draft.node(uri)
+    if node is None and not (creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
+        raise _not_found(uri)
+    return node or Node(uri)
 
 
 def _required(draft: Draft, uri: Uri) -> Node:
