@@ -25,7 +25,7 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings
 from kgd.errors import Advice, Damaged, Do, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import index_file, integrity, pack_upkeep, program, refs, rewriting
+from kgd.git import index_file, integrity, pack_upkeep, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, signature, with_trailers
 from kgd.git.rewriting import Rewriting
@@ -52,7 +52,7 @@ LEDGERS = "refs/kgd/ledger/"
 PATHS = 100
 """Largest number of paths in a record."""
 Progress = Callable[[int, str], object]
-_RECORD = re.compile(rb"forget ([0-9a-f]{40})").fullmatch
+_RECORD = re.compile("forget ([0-9a-f]{40})").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,8 @@ def replaced_tips(layout: Layout) -> set[ObjectId]:
     """
     wanted = f"%(trailers:key=Kgd-Op,valueonly,separator=%x20) %(trailers:key={TRAILER},valueonly,separator=%x20)"
     arguments = ["log", "--no-show-signature", f"--format={wanted}", layout.branch, "--"]
-    try:
-        lines = list(program.stream(layout.git_dir, arguments, separator=b"\n", deadline=rewriting.DEADLINE))
-    except program.GitFailed as error:
-        raise Damaged(f"history cannot be read: {error.said}", next="Run `kgd fsck`.") from error
-    return {bytes.fromhex(match[1].decode()) for line in lines if (match := _RECORD(line))}
+    lines = pushers.lines_of_history(layout.git_dir, arguments)
+    return {bytes.fromhex(match[1]) for line in lines if (match := _RECORD(line))}
 
 
 def forget(

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kgd.codec.settings import PATH as SETTINGS
@@ -372,7 +373,8 @@ class SignedHistory:
         """The numbers of the starts that a commit does not contain, for the parents of the tip's other commits that
         `outside` contains."""
         found: dict[ObjectId, Sequence[int]] = {}
-        for line in self._texts(["rev-list", "--boundary", self._tip.hex(), *(f"^{id.hex()}" for id in outside)]):
+        names = [self._tip.hex(), *(f"^{id.hex()}" for id in outside)]
+        for line in lines_of_history(self._store.git_dir, ["rev-list", "--boundary", *names]):
             if line.startswith("-"):
                 id = bytes.fromhex(line[1:])
                 if missing := [n for n, start in enumerate(starts) if not self._store.is_ancestor(start, id)]:
@@ -394,14 +396,7 @@ class SignedHistory:
         return self._lines(["rev-list", "--topo-order", "--reverse", *names])
 
     def _lines(self, arguments: list[str]) -> Iterator[ObjectId]:
-        return map(bytes.fromhex, self._texts(arguments))
-
-    def _texts(self, arguments: list[str]) -> Iterator[str]:
-        try:
-            for line in program.stream(self._store.git_dir, arguments, separator=b"\n", deadline=DEADLINE):
-                yield line.decode()
-        except program.GitFailed as error:
-            raise Damaged(f"history cannot be read: {error.said}", next="Run `kgd fsck`.") from error
+        return map(bytes.fromhex, lines_of_history(self._store.git_dir, arguments))
 
     @cached_property
     def _attestations(self) -> Mapping[ObjectId, Attestation]:
@@ -429,6 +424,19 @@ class SignedHistory:
 
     def _requires(self, rules: _Rules) -> bool:
         return requires_signatures(self._store.read(rules.settings) if rules.settings else None)
+
+
+def lines_of_history(git_dir: Path, arguments: list[str]) -> Iterator[str]:
+    """The lines that a git command prints about the history.
+
+    Raises:
+        Damaged: The history cannot be read.
+    """
+    try:
+        for line in program.stream(git_dir, arguments, separator=b"\n", deadline=DEADLINE):
+            yield line.decode("utf-8", "replace")
+    except program.GitFailed as error:
+        raise Damaged(f"history cannot be read: {error.said}", next="Run `kgd fsck`.") from error
 
 
 def _check(commit: Commit, covered: bytes, signature: str, lists: AllowedSigners, required: bool) -> Verdict:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
-from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
 from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, delete_refs, list_refs, move_ref, read_log
@@ -284,29 +284,15 @@ def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree, would: Woul
 def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Touched:
     store, past = workspace.store, workspace.past
     touched = Touched()
-    for id in _commits(workspace, tip, commit):
-        one = store.commit(id)
+    try:
+        own = store.commits_between([tip], commit, limit=MAX_COMMITS)
+    except Limit as error:
+        error.next = "Squash them into fewer."
+        raise
+    for one in map(store.commit, own):
         parent = store.tree_before(one)
         touched |= of_files(past.files_of(one), store, parent, workspace.id, workspace.sharded)
     return touched
-
-
-def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:
-    """The proposal's own commits, newest first.
-
-    Raises:
-        Damaged, Limit: A commit is missing, or there are too many.
-    """
-    try:
-        said = program.run(
-            workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
-        )
-    except program.GitFailed as error:
-        raise Damaged(f"a commit of the proposal cannot be read: {error.said[:100]}", at=commit.hex()) from error
-    found = [bytes.fromhex(line) for line in said.decode().split()]
-    if len(found) > MAX_COMMITS:
-        raise Limit(f"a proposal has at most {MAX_COMMITS} commits", next="Squash them into fewer.")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
