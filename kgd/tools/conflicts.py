@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.codec import memories
+from kgd.codec import front_matter
 from kgd.codec.documents import read_record
 from kgd.codec.paths import conflict_path
 from kgd.codec.settings import PATH as SETTINGS
@@ -485,7 +485,7 @@ def _value_in(data: bytes | None, file: str, name: str) -> Json:
         _, _, *rest = split(name)
         if not rest:
             return data.decode("utf-8", "replace")
-        memory = memories.decode(data, at=file)
+        memory = front_matter.decode(data, at=file)
         return memory.prose if rest == ["prose"] else value_at(dict(memory.front), rest)
     except KgdError:
         return None

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from kgd.codec import documents, memories, paths
-from kgd.codec.memories import Memory
+from kgd.codec import documents, front_matter, paths
+from kgd.codec.front_matter import Memory
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, misspelt_settings
 from kgd.errors import KgdError
@@ -154,7 +154,7 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
         if paths.is_memory_path(path):
             data = memory_files.read_blob(store, tree, path) or b""
             try:
-                found[path] = memories.decode(data, at=path)
+                found[path] = front_matter.decode(data, at=path)
             except KgdError as refusal:
                 if not data.startswith(b"---"):
                     continue  # a user's own file, which does not need a node

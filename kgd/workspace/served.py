@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import documents, front_matter, paths
 from kgd.codec.documents import Lean, glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.history import Change as History
@@ -142,7 +142,7 @@ class Served:
         if blob is None or not paths.is_memory_path(path):
             return None
         try:
-            owner = memory_files.owner_of(memories.read(self._store.read(blob, FILE_LIMIT), path))
+            owner = memory_files.owner_of(front_matter.memory_in(self._store.read(blob, FILE_LIMIT), path))
             return self.path_of(owner) if owner else None
         except KgdError:
             return None
@@ -314,7 +314,7 @@ class Served:
         owners = []
         for blob in blobs:
             try:
-                memory = memories.read(self._store.read(blob, FILE_LIMIT), path) if blob else None
+                memory = front_matter.memory_in(self._store.read(blob, FILE_LIMIT), path) if blob else None
             except KgdError:
                 continue
             if owner := memory_files.owner_of(memory):

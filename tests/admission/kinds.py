@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Protocol
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import documents, front_matter, paths
 from kgd.model.change import Append, Delete, Edit, Log, LogEntry, Move, Relate, Unrelate, Untag
 from kgd.model.fields import plain, plain_relation
 from kgd.model.node import Json, Relation
@@ -186,4 +186,4 @@ def memory_of(ws: Workspace, uri: Uri) -> list[tuple[str, bytes]]:
     """The node's own memory file, if it has one."""
     node = ws.node(uri)
     found = files_below(ws, "memories")
-    return [one for one in found if node and one[0] == file_of(node) and belongs(memories.read(one[1]), node)]
+    return [one for one in found if node and one[0] == file_of(node) and belongs(front_matter.memory_in(one[1]), node)]

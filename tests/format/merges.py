@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import documents, front_matter, paths
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
 from kgd.model.fields import with_field
 from kgd.model.merge_graph import Graph, merge_graphs, renamed, with_decision
@@ -352,7 +352,7 @@ def _memory(chance: Random) -> Files:
     if chance.random() < 0.5:
         front["status"] = chance.choice(["open", "done"])
     prose = "\nIntro\n" + "".join(f"\n{chance.choice(WORDS)}\n" for _ in range(chance.randint(1, 2)))
-    return {"memories/2026-01-01-db.md": memories.encode(front, prose).decode()}
+    return {"memories/2026-01-01-db.md": front_matter.encode(front, prose).decode()}
 
 
 def _notes(chance: Random) -> Files:

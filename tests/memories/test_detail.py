@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.codec import memories
+from kgd.codec import front_matter
 from kgd.errors import Invalid, KgdError, Limit, Refused, Stale
 from kgd.model.change import Delete, Move, Revert, Untag
 from kgd.model.node import Node
@@ -139,7 +139,7 @@ def test_a_moved_node_keeps_its_file_and_the_file_knows_its_new_name(ws: Workspa
     path = decide(ws)
     ws.submit(change(Move(uri(CHOICE), uri("decision://ws/storage/database"))))
     assert file_of(ws, "decision://ws/storage/database") == path
-    assert memories.decode((text(ws, path) or "").encode()).front["id"] == "decision://ws/storage/database"
+    assert front_matter.decode((text(ws, path) or "").encode()).front["id"] == "decision://ws/storage/database"
     assert check(ws) == []
 
 

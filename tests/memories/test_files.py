@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgd.codec import memories, paths
+from kgd.codec import front_matter, paths
 from kgd.errors import KgdError
 from kgd.model.node import Node
 from kgd.workspace.files import memory_files
@@ -24,7 +24,7 @@ COMMENTED = f"---\n# why\nid: {OWNER}  # mine\ntype: decision\ntags: [b, a]\noth
 
 @given(nodes, prose)
 def test_written_memories_are_read_back(node: Node, text: str) -> None:
-    memory = memories.decode(memory_files.written(node, None, text, 0)) if "\0" not in text else None
+    memory = front_matter.decode(memory_files.written(node, None, text, 0)) if "\0" not in text else None
     if memory is not None:
         assert memory.text == text.strip("\n")
         assert memory_files.belongs(memory, node)
@@ -36,23 +36,23 @@ def test_written_memories_are_read_back(node: Node, text: str) -> None:
 @example(b"\xef\xbb\xbf---\r\nid: a\r\n---\r\nx")
 def test_any_bytes_are_a_memory_or_are_refused_with_a_reason(data: bytes) -> None:
     with contextlib.suppress(KgdError):
-        memory = memories.decode(data, at="memories/a.md")
-        assert memories.decode(memories.with_head(memory.head, memory.prose)) == memory
+        memory = front_matter.decode(data, at="memories/a.md")
+        assert front_matter.decode(front_matter.with_head(memory.head, memory.prose)) == memory
     with contextlib.suppress(KgdError):
         admission.admit_memory("memories/a.md", data, None, Home("ws", frozenset(), lambda path: None))
 
 
 @given(nodes, st.one_of(st.just(COMMENTED), prose.map(lambda text: f"---\nid: {OWNER}\ntags: [x]\n---\n{text}")))
 def test_a_front_matter_that_follows_its_node_leaves_prose_other_keys_and_comments(node: Node, text: str) -> None:
-    memory = memories.decode(text.encode())
-    after = memories.decode(memory_files.mirrored(text.encode(), memory, node))
+    memory = front_matter.decode(text.encode())
+    after = front_matter.decode(memory_files.mirrored(text.encode(), memory, node))
     assert after.prose == memory.prose
     assert {tag.lower() for tag in after.tags} == {tag.lower() for tag in node.tags}
     assert after.front.get("other") == memory.front.get("other")
     if text == COMMENTED:
         assert "# why" in after.head
-    again = memory_files.mirrored(memories.with_head(after.head, after.prose), after, node)
-    assert again == memories.with_head(after.head, after.prose)
+    again = memory_files.mirrored(front_matter.with_head(after.head, after.prose), after, node)
+    assert again == front_matter.with_head(after.head, after.prose)
 
 
 @given(nodes, st.integers(-(10**12), 10**15))

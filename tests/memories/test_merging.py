@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgd.codec import documents, memories
+from kgd.codec import documents, front_matter
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from tests.builders import new_layout, uri
@@ -29,7 +29,7 @@ def both(prose: str = "one\ntwo\nthree\n", *tags: str, detail: bool = True, **fi
     data = {"file": FILE} if detail else {}
     node = Node(CHOICE, tags=tags, data=data, **fields)  # type: ignore[arg-type]
     front = {"id": str(CHOICE), "type": "decision", "date": "2026-11-21"} | ({"tags": list(tags)} if tags else {})
-    return {NODE: documents.encode(node)} | ({FILE: memories.encode(front, prose)} if detail else {})
+    return {NODE: documents.encode(node)} | ({FILE: front_matter.encode(front, prose)} if detail else {})
 
 
 def merged(past: Histories, base: Files, one: Files, two: Files) -> Files:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from kgd.codec import documents, memories, paths
-from kgd.codec.memories import Memory
+from kgd.codec import documents, front_matter, paths
+from kgd.codec.front_matter import Memory
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
@@ -53,7 +53,7 @@ def belongs(memory: Memory | None, node: Node) -> bool:
 def detail_of(node: Node | None, read: Callable[[str], bytes | None]) -> tuple[str, Memory] | None:
     """Path and content of a node's readable detail file."""
     path = file_of(node)
-    memory = memories.read(read(path), path) if path else None
+    memory = front_matter.memory_in(read(path), path) if path else None
     return (path, memory) if path and memory and node and belongs(memory, node) else None
 
 
@@ -77,7 +77,7 @@ def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
         wanted["tags"] = _in_order(memory.tags, node)
         if not node.tags:
             del wanted["tags"]
-    return data if wanted == dict(memory.front) else memories.rewrite(memory, wanted)
+    return data if wanted == dict(memory.front) else front_matter.rewrite(memory, wanted)
 
 
 def with_front_matter(node: Node, before: Memory | None, after: Memory) -> Node:
@@ -118,10 +118,10 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
     _check_text(text, f"{node.uri} detail"[:80])
     prose = "\n" + text.strip("\n") + "\n"
     if old is not None:
-        data = memories.with_head(old.head, prose)
-        return mirrored(data, memories.decode(data), node)
+        data = front_matter.with_head(old.head, prose)
+        return mirrored(data, front_matter.decode(data), node)
     front = {"id": str(node.uri), "type": node.type, "date": _date(node, now), "tags": list(node.tags) or None}
-    return memories.encode({key: value for key, value in front.items() if value is not None}, prose)
+    return front_matter.encode({key: value for key, value in front.items() if value is not None}, prose)
 
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
@@ -202,7 +202,7 @@ def keep_in_step(
     kept = {path for _, after in changed if (path := file_of(after))}
     for before, after in changed:
         old, new = file_of(before), file_of(after)
-        if old and old != new and old not in kept and before and belongs(memories.read(read(old)), before):
+        if old and old != new and old not in kept and before and belongs(front_matter.memory_in(read(old)), before):
             if new and read(new) is None:
                 files |= {old: None, new: read(old)}
             elif after is None or not (new or by_hand):
@@ -212,7 +212,7 @@ def keep_in_step(
         if path is None or after is None:
             continue
         data = files[path] if path in files else read(path)
-        memory = memories.read(data, path)
+        memory = front_matter.memory_in(data, path)
         if data is None or memory is None:
             continue
         former = {one.uri for one, _ in changed if one and file_of(one) == path}
@@ -257,7 +257,7 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
     Raises:
         KgdError: The node cannot have the values in the front matter.
     """
-    before, after = memories.read(base, path), memories.read(data, path)
+    before, after = front_matter.memory_in(base, path), front_matter.memory_in(data, path)
     owner = owner_of(after or before)
     if owner is None or workspace_of(owner) != around.workspace:
         return {}, None
@@ -286,7 +286,7 @@ def follow_node(around: Home, before: Node | None, after: Node | None, beside: C
         return {}
     path = file_of(before)
     data = around.read(path) if path else None
-    memory = memories.read(data)
+    memory = front_matter.memory_in(data)
     if after is None and path and data is not None and memory:
         for uri in sorted(beside):
             other = around.node(uri)
@@ -325,7 +325,7 @@ def _after_deletion(around: Home, node: Node, path: str) -> Files:
     for name in around.names(paths.MEMORY_FOLDER.rstrip("/")):
         other = f"{paths.MEMORY_FOLDER}{name}"
         if other != path and paths.is_memory_path(other):
-            memory = memories.read(around.read(other), other)
+            memory = front_matter.memory_in(around.read(other), other)
             if memory and belongs(memory, node):
                 return around.written(replace(node, data={**node.data, FILE: other}))
     return around.written(replace(node, data={key: value for key, value in node.data.items() if key != FILE}))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import documents, front_matter, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git import is_revision
 from kgd.git.history import Change as FileChange
@@ -328,7 +328,7 @@ class Past:
         if not paths.is_memory_path(path):
             return self._uri(path, blob, store)
         try:
-            return memory_files.owner_of(memories.read(store.read(blob), path)) if blob else None
+            return memory_files.owner_of(front_matter.memory_in(store.read(blob), path)) if blob else None
         except KgdError:
             return None
 
@@ -340,7 +340,7 @@ class Past:
             if paths.is_memory_path(path):
                 for side, blob in enumerate((old, new)):
                     if blob and (owner := self.about(path, blob, store)) is not None:
-                        memory = memories.read(self.store.read(blob), path)
+                        memory = front_matter.memory_in(self.store.read(blob), path)
                         details.setdefault(owner, [None, None])[side] = memory.text if memory else None
             elif uri := self._uri(path, new or old, store):
                 found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))

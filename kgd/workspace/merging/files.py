@@ -15,8 +15,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgd.codec import bulk, documents, memories, paths
-from kgd.codec.memories import Memory
+from kgd.codec import bulk, documents, front_matter, paths
+from kgd.codec.front_matter import Memory
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Invalid, KgdError
@@ -225,12 +225,12 @@ def _merge_settings(base: Data, ours: bytes, theirs: bytes, records: Three) -> M
 def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Three) -> MergedFile:
     """Merge front matter by field, prose by line. A conflict is recorded under the node named in the front matter."""
     name = path.removeprefix(f"{MEMORIES}/")
-    sides = [memories.decode(data, at=path) for data in (ours, theirs) if data is not None]
+    sides = [front_matter.decode(data, at=path) for data in (ours, theirs) if data is not None]
     if not sides:
         return MergedFile(None)
     uri = max(parse(str(side.front.get("id"))) for side in sides)
     whole = join(MEMORIES, name)
-    old = memories.read(base, path) or Memory({}, "", "")
+    old = front_matter.memory_in(base, path) or Memory({}, "", "")
     if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == old.prose and base is not None:
         return MergedFile(None)  # only mirrored fields were edited, and these are in the node's own file
     if len(sides) == 1 or any(whole in each for each in records):
@@ -253,7 +253,7 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
     heads = [
         side.head for side, has in zip((a, b), tagged, strict=True) if canonical_json(has) == canonical_json(front)
     ]
-    data = memories.with_head(min(heads), prose) if heads else memories.encode(front, prose)
+    data = front_matter.with_head(min(heads), prose) if heads else front_matter.encode(front, prose)
     return MergedFile(data, (conflict_of(uri, clashes),) if clashes else ())
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import documents, front_matter, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import KgdError
@@ -378,7 +378,7 @@ class _TreeMerge:
                 if path == SETTINGS:
                     found |= {settings_uri(decode_settings(data, newer=True).workspace)} if data is not None else set()
                     continue
-                found |= {parse(str(memories.decode(data, at=path).front.get("id")))} if data is not None else set()
+                found |= {parse(str(front_matter.decode(data, at=path).front.get("id")))} if data is not None else set()
         return found
 
     def _took(self, path: str, merged: MergedFile) -> None:
@@ -422,7 +422,7 @@ class _TreeMerge:
             if not paths.is_memory_path(path) or self._final(path) is not None:
                 continue
             left = next((data for data in self._versions(path)[1:] if data is not None), None)
-            memory = memories.read(left, path)
+            memory = front_matter.memory_in(left, path)
             owner = memory_files.owner_of(memory)
             if memory is None or owner is None:
                 continue

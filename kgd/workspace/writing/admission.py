@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import bulk, documents, front_matter, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, whole
@@ -130,7 +130,7 @@ def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | No
     if path == was:
         return
     data = home.read(path)
-    memory = memories.read(data, path)
+    memory = front_matter.memory_in(data, path)
     is_own = memory_files.belongs(memory, node)
     is_renamed = data is None and memory_files.detail_of(before, home.read) is not None
     owner = memory_files.owner_of(memory)
@@ -205,10 +205,10 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     Raises:
         KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
     """
-    before = memories.read(base, path)
+    before = front_matter.memory_in(base, path)
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
         return
-    memory = memories.decode(data, at=path)
+    memory = front_matter.decode(data, at=path)
     if len(data) > NODE_BYTES:
         raise Limit(
             f"a memory has at most {NODE_BYTES >> 10} KiB; this one has {whole(len(data), 1024)} KiB",
@@ -233,7 +233,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
         raise HoldsSecret(f"{what} holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
 
 
-def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
+def _is_moved(path: str, was: Uri, memory: front_matter.Memory, home: Home) -> bool:
     """Whether the node moved to another URI and still names this file."""
     owner = memory_files.owner_of(memory)
     node = home.node(owner) if owner else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import bulk, documents, front_matter, paths
 from kgd.errors import InvariantViolation, KgdError
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
@@ -108,7 +108,7 @@ class Draft:
             for path, data in self.files.items()
             if paths.is_memory_path(path)
             and self._differs(path, data)
-            and (owner := memory_files.owner_of(memories.read(data, path)))
+            and (owner := memory_files.owner_of(front_matter.memory_in(data, path)))
         }
         home = self.around.workspace
         known = {owner for owner in owners if workspace_of(owner) == home and self.exists(owner)}
@@ -196,7 +196,7 @@ class Draft:
             if data_or_none is None or not self._differs(path, data_or_none):
                 continue
             if paths.is_memory_path(path):
-                owner = memory_files.owner_of(memories.read(data_or_none, path))
+                owner = memory_files.owner_of(front_matter.memory_in(data_or_none, path))
                 admission.admit_memory(path, data_or_none, self.tip.read(path), home, owner or "")
             elif path.startswith("log/"):
                 admission.admit_entry(path, data_or_none, self.tip.read(path), home)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import lru_cache, singledispatch
 from typing import Any
 
-from kgd.codec import canonical, documents, memories, paths
+from kgd.codec import canonical, documents, front_matter, paths
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
@@ -551,7 +551,7 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
     return node, True
 
 
-def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upsert) -> None:
+def _refuse_unread(draft: Draft, path: str, memory: front_matter.Memory, edit: Upsert) -> None:
     if not memory.text.strip():
         return
     current = draft.around.version(draft.path(edit.uri))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import documents, front_matter, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, NotFound
@@ -276,11 +276,11 @@ def _settle_memory(draft: Draft, name: str, value: Json) -> None:
     data = draft.read_file(path)
     if data is None:
         raise NotFound("this memory no longer exists", at=path)
-    memory = memories.decode(data, at=path)
+    memory = front_matter.decode(data, at=path)
     if rest == ["prose"]:
-        draft.files[path] = memories.with_head(memory.head, str(value or ""))
+        draft.files[path] = front_matter.with_head(memory.head, str(value or ""))
     else:
-        draft.files[path] = memories.encode(with_value(memory.front, rest, value), memory.prose)
+        draft.files[path] = front_matter.encode(with_value(memory.front, rest, value), memory.prose)
 
 
 def revert(edit: Revert, draft: Draft) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kgd.codec import bulk, documents, memories, paths
-from kgd.codec.memories import Memory
+from kgd.codec import bulk, documents, front_matter, paths
+from kgd.codec.front_matter import Memory
 from kgd.errors import KgdError
 from kgd.git.objects import FOLDER, ObjectId, object_id
 from kgd.git.staging import Staging
@@ -240,7 +240,7 @@ class _Look:
 
     def _memory(self, path: str, blob: ObjectId | None) -> Memory | None:
         try:
-            return memories.decode(self.read(blob), at=path) if blob else None
+            return front_matter.decode(self.read(blob), at=path) if blob else None
         except KgdError:
             return None
 

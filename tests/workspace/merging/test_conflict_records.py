@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import bulk, documents, front_matter, paths
 from kgd.errors import Invalid, NotFound
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
@@ -118,7 +118,7 @@ def test_a_shortened_record_is_named_after_its_content() -> None:
 
 def test_a_record_under_another_node_does_not_decide_the_content_of_a_memory(ws: Workspace) -> None:
     path = "memories/a.md"
-    prose = memories.encode({"id": OTHER.uri}, "true\n")
+    prose = front_matter.encode({"id": OTHER.uri}, "true\n")
     field = f"{path}/prose"
     lie = Conflict(AUTH, {field: FieldConflict("", ("evil\n", "true\n"))}, {field: 0})
 
@@ -132,7 +132,7 @@ def test_a_record_under_another_node_does_not_decide_the_content_of_a_memory(ws:
 
     base = tree({path: prose})
     planted = tree({path: prose, **record_files([lie], NONE)})
-    edited = tree({path: memories.encode({"id": OTHER.uri}, "true\nand more\n")})
+    edited = tree({path: front_matter.encode({"id": OTHER.uri}, "true\nand more\n")})
     for ours, theirs, has in ((planted, edited, b"true\nand more\n"), (edited, planted, None)):
         merged = merge_trees(ws.store, base, ours, theirs, NONE)
         assert (merged.files.get(path) or b"and more\n").endswith(has or b"and more\n")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import bulk, documents, front_matter, paths
 from kgd.codec.settings import Settings, decode_settings, encode_settings
 from kgd.errors import Invalid, Unavailable
 from kgd.git.objects import FILE, ObjectId, Signature, make, trailers, tree_body
@@ -264,12 +264,12 @@ def test_settings_merge_by_key_and_a_clash_is_recorded_under_their_own_uri(past:
 def test_memories_merge_their_front_matter_by_field_and_their_prose_by_line(past: Histories) -> None:
     path = "memories/2026-11-20-postgres.md"
     front = {"id": "decision://ws/postgres", "type": "decision", "date": "2026-11-20", "tags": ["db"]}
-    base = past.commit({path: memories.encode(front, "one\ntwo\nthree\n")})
-    one = past.commit({path: memories.encode({**front, "tags": ["db", "x"]}, "ONE\ntwo\nthree\n")}, base)
-    two = past.commit({path: memories.encode({**front, "tags": ["y"]}, "one\ntwo\nTHREE\n")}, base)
+    base = past.commit({path: front_matter.encode(front, "one\ntwo\nthree\n")})
+    one = past.commit({path: front_matter.encode({**front, "tags": ["db", "x"]}, "ONE\ntwo\nthree\n")}, base)
+    two = past.commit({path: front_matter.encode({**front, "tags": ["y"]}, "one\ntwo\nTHREE\n")}, base)
     merged = past.merge(one, two)
-    assert past.files(merged)[path] == memories.encode({**front, "tags": ["x", "y"]}, "ONE\ntwo\nTHREE\n")
-    three = past.commit({path: memories.encode(front, "eins\ntwo\nthree\n")}, base)
+    assert past.files(merged)[path] == front_matter.encode({**front, "tags": ["x", "y"]}, "ONE\ntwo\nTHREE\n")
+    three = past.commit({path: front_matter.encode(front, "eins\ntwo\nthree\n")}, base)
     (conflict,) = past.conflicts(past.merge(one, three))
     assert conflict.uri == "decision://ws/postgres"
     assert list(conflict.fields) == ["memories/2026-11-20-postgres.md/prose"]
@@ -369,13 +369,13 @@ def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
     front = {"id": "concept://ws/m"}
     mine = Histories(ws.store)
     root = mine.files(bytes.fromhex(ws.tip))
-    common = {"nodes/concept/m.yaml": node("m")["nodes/concept/m.yaml"], path: memories.encode(front, "a\n")}
+    common = {"nodes/concept/m.yaml": node("m")["nodes/concept/m.yaml"], path: front_matter.encode(front, "a\n")}
     base = mine.commit({**root, **common, **node("moved"), **node("gone", name="g")}, bytes.fromhex(ws.tip))
     setting = [encode_settings(Settings("ws", others={"color": color})) for color in ("red", "green")]
     one = mine.commit(
         {
             **common,
-            path: memories.encode(front, "b\n"),
+            path: front_matter.encode(front, "b\n"),
             **node("to1", aliases=(uri("moved"),)),
             **node("Twin", name="one"),
             "kgd.yaml": setting[0],
@@ -385,7 +385,7 @@ def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
     two = mine.commit(
         {
             **common,
-            path: memories.encode(front, "c\n"),
+            path: front_matter.encode(front, "c\n"),
             **node("to2", aliases=(uri("moved"),)),
             **node("gone", name="G"),
             **node("twin", name="two"),
@@ -404,7 +404,7 @@ def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
     left = {name for found in ws.conflicts.find() for name in found.conflict.fields}
     assert left == {"name"}, "the twins that became one have two names"
     files = mine.files(bytes.fromhex(ws.tip))
-    assert files[path] == memories.encode(front, "b\n")
+    assert files[path] == front_matter.encode(front, "b\n")
     assert decode_settings(files["kgd.yaml"]).others == {"color": "green"}
     nodes = mine.nodes(bytes.fromhex(ws.tip))
     assert nodes[uri("to1")].aliases == (uri("moved"), uri("to2"))
