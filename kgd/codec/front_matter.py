@@ -1,10 +1,11 @@
-"""Front matter of Markdown files: finding it, reading it through the guard, and writing it. Memory files, whose front
-matter mirrors the node, and which must have it."""
+"""Front matter of Markdown files: finding it, reading it through the guard, and writing it; and memory files, whose
+front matter mirrors a node."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kgd.codec import canonical, documents
@@ -62,14 +63,10 @@ def write(front: Mapping[str, Json]) -> str:
 
 def _load(inner: str) -> Mapping[str, Json]:
     plain = as_canonical(inner)
-    try:
+    with suppress(NotCanonical):  # the guard takes a millisecond per note
         if plain is not None:
             return canonical.load(plain)
-    except NotCanonical:
-        pass
-    from kgd.codec import guard  # importing ruamel takes 60 ms, and parsing a millisecond per note
-
-    return guard.read(inner.encode(), "")
+    return documents.read_mapping(inner.encode(), "")
 
 
 def as_canonical(inner: str) -> str | None:
