@@ -17,7 +17,7 @@ from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
-from kgd.workspace.files.parts import Folder
+from kgd.workspace.parts import Folder
 from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 

@@ -19,9 +19,9 @@ from kgd.git import program
 from kgd.git.objects import EMPTY_TREE, ObjectId
 from kgd.hooks.clone import Clone, of_command
 from kgd.model.fields import misspelt
-from kgd.workspace.files.memory_files import Home
-from kgd.workspace.files.parts import FILE_LIMIT, misspelt_keys
+from kgd.workspace.memory_files import Home
 from kgd.workspace.merging import files
+from kgd.workspace.parts import FILE_LIMIT, misspelt_keys
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twins_among
 

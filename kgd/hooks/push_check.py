@@ -37,8 +37,8 @@ from kgd.hooks.install import pin
 from kgd.model.access import Principal, Scope, Verb, principal_from
 from kgd.model.uri import Uri
 from kgd.signatures import SIGNERS_PATH
-from kgd.workspace.files.memory_files import Home
 from kgd.workspace.history.pushers import SignedHistory
+from kgd.workspace.memory_files import Home
 from kgd.workspace.merging.histories import merged_tree, new_twins
 from kgd.workspace.writing import touched_nodes
 from kgd.workspace.writing.admission import check, check_secrets, twins_among

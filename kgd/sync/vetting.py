@@ -19,7 +19,7 @@ from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, new_en
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, ObjectId, parse_id
 from kgd.git.remote_errors import Trouble
 from kgd.git.store import ObjectStore
-from kgd.workspace.files.parts import NodeFiles
+from kgd.workspace.parts import NodeFiles
 
 _MEND = "Nothing was merged. Fix it with another commit on the remote."
 _DROP = "Nothing was merged. The remote's owner has to remove the commit from its history."

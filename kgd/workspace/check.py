@@ -21,9 +21,9 @@ from kgd.git.refs import HEAD
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import misspelt
 from kgd.model.node import Node
+from kgd.workspace import memory_files
 from kgd.workspace.answers import Finding
-from kgd.workspace.files import memory_files
-from kgd.workspace.files.parts import misspelt_keys
+from kgd.workspace.parts import misspelt_keys
 from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing import admission

@@ -25,9 +25,9 @@ from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import misspelt
 from kgd.model.node import Node, Relation, label_of
 from kgd.model.uri import Uri, is_settings_uri, workspace_of
+from kgd.workspace import memory_files, parts
 from kgd.workspace.answers import InvalidFile
-from kgd.workspace.files import memory_files, parts
-from kgd.workspace.files.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes, resolved_conflict
+from kgd.workspace.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes, resolved_conflict
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -35,11 +35,11 @@ from kgd.model.access import Policy
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
+from kgd.workspace import memory_files
 from kgd.workspace.answers import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.derived.derived import Derived, GraphMoment
 from kgd.workspace.derived.indexed_text import Place
 from kgd.workspace.derived.meaning import Meaning
-from kgd.workspace.files import memory_files
 from kgd.workspace.history import pushers
 from kgd.workspace.history.commits import Past
 from kgd.workspace.history.history import History, SentVersions

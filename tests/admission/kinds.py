@@ -13,7 +13,7 @@ from kgd.model.change import Append, Delete, Edit, Log, LogEntry, Move, Relate, 
 from kgd.model.fields import plain, plain_relation
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri
-from kgd.workspace.files.memory_files import belongs, file_of
+from kgd.workspace.memory_files import belongs, file_of
 from kgd.workspace.workspace import Workspace
 
 Files = Mapping[str, bytes | None]

@@ -16,7 +16,7 @@ from kgd.model.change import LogEntry
 from kgd.model.fields import plain, plain_relation
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.files.memory_files import Read, detail_of, read_blob
+from kgd.workspace.memory_files import Read, detail_of, read_blob
 from kgd.workspace.proposals import deciding
 from kgd.workspace.proposals.deciding import Submitter
 from kgd.workspace.publishing import adoption

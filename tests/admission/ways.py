@@ -20,7 +20,7 @@ from kgd.model.change import ChangeSet, Edit, Upsert
 from kgd.model.node import FIELDS, Json, Node, Relation, default_type
 from kgd.model.uri import Uri
 from kgd.tools.exchange import reconcile
-from kgd.workspace.files.memory_files import read_blob
+from kgd.workspace.memory_files import read_blob
 from kgd.workspace.proposals import deciding, proposals
 from kgd.workspace.proposals.deciding import Submitter
 from kgd.workspace.publishing import adoption

@@ -157,7 +157,7 @@ BUGS: dict[str, Bug] = {
     ),
     "39-prose-deleted": Bug(
         "removing data.file from a node's file deletes the prose",
-        "kgd/workspace/files/memory_files.py",
+        "kgd/workspace/memory_files.py",
         "around.read, by_hand=True)",
         "around.read)",
         (
@@ -167,7 +167,7 @@ BUGS: dict[str, Bug] = {
     ),
     "39-other-prose-deleted": Bug(
         "a node that names a copy of its memory loses the original",
-        "kgd/workspace/files/memory_files.py",
+        "kgd/workspace/memory_files.py",
         "            elif after is None or not (new or by_hand):\n",
         "            elif after is None or not by_hand:\n",
         ("tests/memories/test_detail.py::test_naming_a_copy_of_a_memory_deletes_neither",),

@@ -10,7 +10,7 @@ import pytest
 
 from kgd.errors import KgdError
 from kgd.workspace.check import check
-from kgd.workspace.files.memory_files import Home
+from kgd.workspace.memory_files import Home
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing import admission
 from tests.builders import change, upsert, uri

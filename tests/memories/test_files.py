@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kgd.codec import front_matter, paths
 from kgd.errors import KgdError
 from kgd.model.node import Node
-from kgd.workspace.files import memory_files
-from kgd.workspace.files.memory_files import Home
+from kgd.workspace import memory_files
+from kgd.workspace.memory_files import Home
 from kgd.workspace.writing import admission
 from tests.builders import uri
 

@@ -27,11 +27,10 @@ from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.dates import validity_in, written
 from kgd.model.node import NODE_FIELDS, PLAIN, Json, Node
 from kgd.model.uri import Uri
-from kgd.workspace import child_process
+from kgd.workspace import child_process, memory_files, parts
 from kgd.workspace.answers import Similar
 from kgd.workspace.child_process import Answer, Order, Worker
 from kgd.workspace.derived.version_cache import VersionCache
-from kgd.workspace.files import memory_files, parts
 from kgd.workspace.repository import give_memory_back
 from kgd.workspace.served import Served
 

@@ -23,7 +23,7 @@ from kgd.git.store import ObjectStore
 from kgd.index.database import IndexDamaged
 from kgd.index.version_cache import VersionFile
 from kgd.workspace.answers import Version
-from kgd.workspace.files.parts import is_about_parts
+from kgd.workspace.parts import is_about_parts
 from kgd.workspace.writing.signing import Seal
 from kgd.workspace.writing.writer import Staged
 

@@ -27,10 +27,10 @@ from kgd.model.dates import span_of
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, is_settings_uri, workspace_of
+from kgd.workspace import memory_files, parts
 from kgd.workspace.answers import Entry, FieldChange, NodeChange
-from kgd.workspace.files import memory_files, parts
-from kgd.workspace.files.parts import NodeFiles, node_changes, resolved_conflict, uri_in_part
 from kgd.workspace.history import pushers
+from kgd.workspace.parts import NodeFiles, node_changes, resolved_conflict, uri_in_part
 
 ACCEPTED_BY = "Kgd-Accepted-By"
 """The trailer with the name of the person who accepted a proposal."""

@@ -24,8 +24,8 @@ from kgd.model.change import subject_from
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.workspace import memory_files
 from kgd.workspace.answers import Entry, NodeChange
-from kgd.workspace.files import memory_files
 from kgd.workspace.history.commits import Past, PastGraph
 from kgd.workspace.served import Served
 

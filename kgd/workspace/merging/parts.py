@@ -16,8 +16,8 @@ from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Change, Changes
 from kgd.model.uri import Uri
-from kgd.workspace.files import parts
-from kgd.workspace.files.parts import FOLDERS, READABLE, Folder, NodeFiles, fits, node_in, uri_in_part
+from kgd.workspace import parts
+from kgd.workspace.parts import FOLDERS, READABLE, Folder, NodeFiles, fits, node_in, uri_in_part
 
 Files = dict[str, bytes | None]
 """The files to write onto ours, by path; None is removal."""

@@ -26,8 +26,7 @@ from kgd.model.merge import either, is_of_node, merge_record_others, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
-from kgd.workspace.files import memory_files
-from kgd.workspace.files.parts import NodeFiles, uri_in_part
+from kgd.workspace import memory_files
 from kgd.workspace.merging import files
 from kgd.workspace.merging.files import (
     MEMORIES,
@@ -42,6 +41,7 @@ from kgd.workspace.merging.files import (
     variant_of,
 )
 from kgd.workspace.merging.parts import PartsMerge
+from kgd.workspace.parts import NodeFiles, uri_in_part
 
 log = logging.getLogger(__name__)
 

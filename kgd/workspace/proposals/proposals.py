@@ -35,11 +35,11 @@ from kgd.model.fields import with_field
 from kgd.model.node import Node, default_type
 from kgd.model.uri import Uri
 from kgd.workspace.answers import NodeChange, Outcome
-from kgd.workspace.files.memory_files import Home
-from kgd.workspace.files.parts import FILE_LIMIT, node_in
 from kgd.workspace.history.commits import field_diff
+from kgd.workspace.memory_files import Home
 from kgd.workspace.merging.histories import merge_commits, new_twins
 from kgd.workspace.merging.trees import MergedTree
+from kgd.workspace.parts import FILE_LIMIT, node_in
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.records import NOBODY, Bundle, Origin, shared, turn
 from kgd.workspace.workspace import Workspace

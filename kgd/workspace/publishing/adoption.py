@@ -21,12 +21,12 @@ from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
 from kgd.model.node import MEMORY_TYPES, Node
 from kgd.model.uri import Uri, collision_key
-from kgd.workspace.files.memory_files import Home, follow_commits, follow_memory, follow_node
-from kgd.workspace.files.parts import FILE_LIMIT, READABLE, Folder, node_in
 from kgd.workspace.history.pushers import SignedHistory
+from kgd.workspace.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.merging.files import merge_file, record_files
 from kgd.workspace.merging.histories import COLLISIONS, merge_commits, new_twins, of_merge
 from kgd.workspace.merging.trees import merge_trees
+from kgd.workspace.parts import FILE_LIMIT, READABLE, Folder, node_in
 from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twin_of

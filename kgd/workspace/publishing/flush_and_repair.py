@@ -22,7 +22,7 @@ from kgd.git.objects import PLAIN, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
 from kgd.shared_threads import Task, Threads
-from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.parts import FILE_LIMIT
 from kgd.workspace.publishing.hand_edits import HandEdits
 from kgd.workspace.publishing.publication_plan import FORMER_INDEX, Placement, Plan, PlanFolder, slots
 from kgd.workspace.publishing.publish_steps import INDEX

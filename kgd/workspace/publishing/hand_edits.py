@@ -23,7 +23,7 @@ from kgd.git.objects import FOLDER, PLAIN, ObjectId, object_id
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
 from kgd.workspace.answers import InvalidFile
-from kgd.workspace.files.memory_files import Home
+from kgd.workspace.memory_files import Home
 from kgd.workspace.publishing.publication_plan import Unpublished
 from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned, is_temporary
 from kgd.workspace.writing.admission import check

@@ -36,7 +36,7 @@ from kgd.git.objects import Object, ObjectId, object_id
 from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
-from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.parts import FILE_LIMIT
 from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned
 
 QUIET = 1.0

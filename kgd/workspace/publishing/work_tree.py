@@ -22,7 +22,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import whole
 from kgd.git.files import write_new
 from kgd.git.objects import ObjectId, object_id
-from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.parts import FILE_LIMIT
 
 DEPTH_LIMIT = 80
 TICK_NS = 50_000_000

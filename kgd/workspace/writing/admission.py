@@ -23,9 +23,9 @@ from kgd.model.dates import validity
 from kgd.model.fields import CITES, VALID
 from kgd.model.node import MEMORY_TYPES, NODE_BYTES, NODE_FIELDS, UNSEEN, Node, Relation, Shape
 from kgd.model.uri import Uri, scheme_of, workspace_of
-from kgd.workspace.files import memory_files
-from kgd.workspace.files.memory_files import Home
-from kgd.workspace.files.parts import node_in
+from kgd.workspace import memory_files
+from kgd.workspace.memory_files import Home
+from kgd.workspace.parts import node_in
 from kgd.workspace.writing.secrets import (
     SAY_WHERE,
     HoldsSecret,

@@ -13,9 +13,9 @@ from kgd.errors import InvariantViolation, KgdError
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, collision_key, is_owned, is_settings_uri, scheme_of, segments_of, workspace_of
-from kgd.workspace.files import memory_files
-from kgd.workspace.files.parts import ChangedTree, Folder
+from kgd.workspace import memory_files
 from kgd.workspace.merging.files import record_files
+from kgd.workspace.parts import ChangedTree, Folder
 from kgd.workspace.writing import admission
 from kgd.workspace.writing.surroundings import Surroundings
 

@@ -32,7 +32,7 @@ from kgd.model.node import (
     folded,
 )
 from kgd.model.uri import IN_CODE, OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
-from kgd.workspace.files import memory_files
+from kgd.workspace import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
 from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
 

@@ -13,8 +13,8 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import Edge
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
+from kgd.workspace import memory_files
 from kgd.workspace.answers import InvalidFile
-from kgd.workspace.files import memory_files
 from kgd.workspace.history.commits import Past
 from kgd.workspace.history.history import SentVersions
 from kgd.workspace.merging.files import decoded

@@ -23,7 +23,7 @@ from kgd.model.access import Policy, Principal, Verb, authorize, authorize_setti
 from kgd.model.fields import split
 from kgd.model.node import Node
 from kgd.model.uri import Uri, decode_segment, is_settings_uri
-from kgd.workspace.files import memory_files, parts
+from kgd.workspace import memory_files, parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
 """A changed path with its blobs before and after; None means absent."""

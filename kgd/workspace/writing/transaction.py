@@ -33,8 +33,8 @@ from kgd.model.change import (
 from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri
 from kgd.workspace.answers import FileChange, NodeChange, Outcome, Would
-from kgd.workspace.files.parts import node_in
 from kgd.workspace.history.commits import ACCEPTED_BY
+from kgd.workspace.parts import node_in
 from kgd.workspace.writing import edits
 from kgd.workspace.writing.draft import Draft
 from kgd.workspace.writing.secrets import refuse_secret_text

@@ -16,8 +16,8 @@ from kgd.errors import InvariantViolation, Stale
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.workspace import parts
 from kgd.workspace.check import check
-from kgd.workspace.files import parts
 from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, commit_file, to, upsert

@@ -14,9 +14,9 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import NODE_BYTES, Node
 from kgd.model.uri import Uri
-from kgd.workspace.files import parts
-from kgd.workspace.files.parts import Folder, NodeFiles
+from kgd.workspace import parts
 from kgd.workspace.merging import parts as merge_parts
+from kgd.workspace.parts import Folder, NodeFiles
 from kgd.workspace.publishing.adoption import merge_commit
 from tests.builders import new_layout
 

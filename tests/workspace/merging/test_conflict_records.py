@@ -15,7 +15,7 @@ from kgd.model.conflict import Conflict, FieldConflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.check import check as check_workspace
-from kgd.workspace.files.memory_files import Home
+from kgd.workspace.memory_files import Home
 from kgd.workspace.merging.files import record_files
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import merge_trees

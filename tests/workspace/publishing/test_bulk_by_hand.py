@@ -17,8 +17,8 @@ from kgd.hooks.push_check import Pushed, check_push
 from kgd.model.access import Policy, Principal, Scope, Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.workspace import parts
 from kgd.workspace.check import check
-from kgd.workspace.files import parts
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.workspace import Workspace

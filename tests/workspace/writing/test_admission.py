@@ -9,7 +9,7 @@ import pytest
 from kgd.codec.paths import part_folder_of
 from kgd.errors import Refused
 from kgd.model.uri import Uri
-from kgd.workspace.files.memory_files import Home
+from kgd.workspace.memory_files import Home
 from kgd.workspace.writing.admission import check
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"

@@ -20,7 +20,7 @@ from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, check_label, cut_at_word, folded
 from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, slug, workspace_of
-from kgd.workspace.files.parts import FILE_LIMIT, node_in
+from kgd.workspace.parts import FILE_LIMIT, node_in
 
 Files = dict[str, bytes | None]
 

@@ -1,1 +1,0 @@
-"""The files that hold parts of nodes: pages of threads and documents, and memories."""
