@@ -193,7 +193,7 @@ class Embedding:
     def rest(self) -> None:
         """End the child, and free the space of a long log."""
         self.worker.end()
-        if self._file is not None and self._file.has_long_log:
+        if self._file is not None:
             self._file.trim()
 
     def begin_anew(self) -> None:

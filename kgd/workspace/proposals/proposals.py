@@ -17,7 +17,7 @@ import hashlib
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -104,24 +104,31 @@ class Look:
 
 def listed(workspace: Workspace) -> tuple[Proposal, ...]:
     """All open proposals, oldest first: first this repository's own, then proposals of remotes."""
+    found = (
+        _read(workspace, ref, name, remote, tip)
+        for ref, tip, name, remote in _open_refs(workspace)
+        if not remote or not _is_ancestor(workspace, tip)
+    )
+    return tuple(sorted((one for one in found if one), key=lambda one: (bool(one.remote), one.at, one.name)))
+
+
+def _open_refs(workspace: Workspace) -> Iterator[tuple[str, ObjectId, str, str]]:
+    """The refs of open proposals, each with its commit, name and remote: first this repository's own. Reads no commits,
+    so a remote's proposal may be in the tip."""
     git_dir = workspace.layout.git_dir
-    refused = set(list_refs(git_dir, REJECTED).values())
-    found = [
-        _read(workspace, ref, ref.removeprefix(PROPOSALS), "", tip)
-        for ref, tip in list_refs(git_dir, PROPOSALS).items()
-    ]
+    for ref, tip in list_refs(git_dir, PROPOSALS).items():
+        yield ref, tip, ref.removeprefix(PROPOSALS), ""
+    refused = {*list_refs(git_dir, REJECTED).values()}
     for ref, tip in list_refs(git_dir, INCOMING).items():
         remote, marker, name = ref.removeprefix(INCOMING).partition("/proposals/")
-        if marker and tip not in refused and not _is_ancestor(workspace, tip):
-            found.append(_read(workspace, ref, f"{remote}/{name}", remote, tip))
-    return tuple(sorted((one for one in found if one), key=lambda one: (bool(one.remote), one.at, one.name)))
+        if marker and tip not in refused:
+            yield ref, tip, f"{remote}/{name}", remote
 
 
 def count(workspace: Workspace) -> int:
     """The number of open proposals; does not read the commits of this repository's own proposals."""
-    git_dir = workspace.layout.git_dir
-    own = len(list_refs(git_dir, PROPOSALS))
-    return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
+    found = ((tip, remote) for _, tip, _, remote in _open_refs(workspace))
+    return sum(1 for tip, remote in found if not remote or not _is_ancestor(workspace, tip))
 
 
 def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lambda one: True) -> Proposal:
@@ -569,7 +576,10 @@ def marks(workspace: Workspace) -> Marks:
     """Compare at most `COMPARED` new proposals with their merge bases. Concurrent calls wait for each other."""
     known = workspace.beside(_Known, lambda _: _Known())
     with known.lock:
-        tip, every = bytes.fromhex(workspace.tip), _open(workspace)
+        tip = bytes.fromhex(workspace.tip)
+        every = dict[ObjectId, str]()
+        for _, commit, name, _ in _open_refs(workspace):
+            every.setdefault(commit, f"{name}@{commit.hex()[:10]}")
         ids = dict(islice(every.items(), LISTED))
         known.changed = {commit: one for commit, one in known.changed.items() if commit in ids}
         known.failed = {commit: at for commit, at in known.failed.items() if commit in ids}
@@ -582,20 +592,6 @@ def marks(workspace: Workspace) -> Marks:
         found = [(ids[commit], commit, one) for commit, one in known.changed.items()]
     found.sort(key=lambda one: (one[2].at, one[0]))
     return Marks(workspace, tip, tuple(found), len(every) - len(found))
-
-
-def _open(workspace: Workspace) -> dict[ObjectId, str]:
-    """The ids of the open proposals by commit; reads no commits."""
-    refs = list_refs(workspace.layout.git_dir)
-    refused = {tip for ref, tip in refs.items() if ref.startswith(REJECTED)}
-    found: dict[ObjectId, str] = {}
-    for ref, tip in refs.items():
-        remote, marker, name = ref.removeprefix(INCOMING).partition("/proposals/")
-        if ref.startswith(PROPOSALS):
-            found[tip] = f"{ref.removeprefix(PROPOSALS)}@{tip.hex()[:10]}"
-        elif ref.startswith(INCOMING) and marker and tip not in refused:
-            found.setdefault(tip, f"{remote}/{name}@{tip.hex()[:10]}")
-    return found
 
 
 def _compared(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> _Changed:
