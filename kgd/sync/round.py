@@ -34,7 +34,7 @@ from kgd.workspace.history import pushers
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.proposals.proposals import is_name
 from kgd.workspace.publishing import adoption
-from kgd.workspace.workspace import Workspace as Host
+from kgd.workspace.publishing.adoption import Host
 
 TRIES = 5
 """Maximum pushes per round. After each lost race the commits that arrived first are merged before the next push."""

@@ -31,6 +31,7 @@ from kgd.workspace.proposals import records
 from kgd.workspace.proposals.deciding import acceptance, archive
 from kgd.workspace.proposals.proposals import free_name, is_name
 from kgd.workspace.proposals.records import Rejection
+from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Overruled, Undecided
 
@@ -64,7 +65,7 @@ class UpstreamCommit:
 
     def __init__(
         self,
-        host: Workspace,
+        host: Host,
         upstream: Upstream,
         *,
         turn: Callable[[], AbstractContextManager[object]],

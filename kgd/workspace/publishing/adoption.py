@@ -6,14 +6,15 @@ conflict record, and neither side is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable
+from kgd.git.layout import Layout
 from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature
 from kgd.git.rewriting import refuse_forgotten
 from kgd.git.staging import KGD, Staging
@@ -31,11 +32,9 @@ from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twin_of
 from kgd.workspace.writing.draft import conflict_records, is_resource
+from kgd.workspace.writing.signing import CommitSigning
 from kgd.workspace.writing.transaction import message_of
 from kgd.workspace.writing.writer import Staged
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 COMMITS = 100_000
 """Largest number of a person's new commits whose signatures are checked at once."""
@@ -44,7 +43,26 @@ _OF_MEMORIES = tuple(f"nodes/{scheme}/" for scheme in sorted(MEMORY_TYPES))
 """The usual folders of nodes with a memory; changes to other nodes cost nothing here."""
 
 
-Job = Callable[[Staging, ObjectId], Staged[object]]
+class Job(Protocol):
+    def __call__(self, staging: Staging, tip: ObjectId, /) -> Staged[object]: ...
+
+
+class Host(Protocol):
+    """The interface of the workspace that publication needs."""
+
+    layout: Layout
+    workspace: str
+    sharded: frozenset[str]
+    signing: CommitSigning
+
+    @property
+    def store(self) -> ObjectStore: ...
+    @property
+    def tip(self) -> str: ...
+    def run(self, job: Job, *, alone: bool = False) -> object: ...
+    def tell_uncommitted(self) -> None: ...
+    def in_overlay(self, uri: Uri) -> bool: ...
+    def twin(self, uri: Uri) -> Uri | None: ...
 
 
 @dataclass(slots=True)
@@ -56,7 +74,7 @@ class Committed:
     conflicts: int = 0
 
 
-def commit_edits(host: Workspace, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
+def commit_edits(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
     """Make one commit by this person with all the edits. A refused file does not stop the others."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -97,7 +115,7 @@ def _committed(
     return Staged(answer, commit, changed, by)
 
 
-def adopt(host: Workspace, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
+def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
     """Merge the person's branch into the tip: by a fast-forward or one merge commit, if there is anything to merge.
 
     `known` is the commit of the branch when it was last in step. If the person has rewritten the branch since (reset,
@@ -121,7 +139,7 @@ def adopt(host: Workspace, known: ObjectId | None, branch: ObjectId, author: Aut
     return job
 
 
-def merge(host: Workspace, other: ObjectId) -> Job:
+def merge(host: Host, other: ObjectId) -> Job:
     """Merge `other` into the tip: by a fast-forward or one merge commit, if there is anything to merge. The job must
     run alone.
 
@@ -139,7 +157,7 @@ def merge(host: Workspace, other: ObjectId) -> Job:
     return lambda staging, tip: _joined(host, staging, tip, other)
 
 
-def _joined(host: Workspace, staging: Staging, tip: ObjectId, other: ObjectId) -> Staged[object]:
+def _joined(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> Staged[object]:
     store = host.store
     if store.is_ancestor(other, tip):
         return Staged(False)
@@ -148,7 +166,7 @@ def _joined(host: Workspace, staging: Staging, tip: ObjectId, other: ObjectId) -
     return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
 
 
-def _fast_forward(host: Workspace, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
+def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
     """Move to `other`, or to a commit on top of it that records colliding names and is the same on every replica."""
     store = host.store
     staging.reset(store.tree_of(other))
@@ -173,7 +191,7 @@ def merge_commit(
     return staging.commit(staging.write_tree(), parents, by, message, pure=True)
 
 
-def _look_through(host: Workspace, branch: ObjectId) -> None:
+def _look_through(host: Host, branch: ObjectId) -> None:
     """Refuse content that is not valid in a workspace, before a ref points to it: otherwise the workspace could not be
     opened."""
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
@@ -193,14 +211,14 @@ def _look_through(host: Workspace, branch: ObjectId) -> None:
         raise
 
 
-def check_signatures(host: Workspace, tip: ObjectId, branch: ObjectId) -> None:
+def check_signatures(host: Host, tip: ObjectId, branch: ObjectId) -> None:
     """Check that the new commits of a branch are signed, if the settings at the tip require it. Raises Forbidden."""
     history = SignedHistory(host.store, tip, host.sharded)
     if history.requires(tip):
         history.check_new(host.store.commits_between([tip], branch, limit=COMMITS), tip, branch)
 
 
-def _check_top(host: Workspace, tree: ObjectId) -> None:
+def _check_top(host: Host, tree: ObjectId) -> None:
     """Check that kgd's folders are folders, and that the settings belong to this workspace."""
     top = host.store.tree(tree)
     for folder in OWNED_FOLDERS:
@@ -214,7 +232,7 @@ def _check_top(host: Workspace, tree: ObjectId) -> None:
 
 
 def restore_skipped(
-    host: Workspace, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int
+    host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int
 ) -> Job:
     """Repair the tip after a person committed a file based on `base` although `ours` was already published.
 
@@ -237,9 +255,7 @@ def restore_skipped(
     return job
 
 
-def _refuse_twin(
-    host: Workspace, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]
-) -> None:
+def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]) -> None:
     """Refuse a new file if some file systems cannot distinguish its name from the name of another node's file."""
     node = node_in(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
     if node is None:
@@ -251,9 +267,7 @@ def _refuse_twin(
         raise twin_of(node.uri, twin, f"{edit.path}:1")
 
 
-def _merged(
-    host: Workspace, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]
-) -> dict[str, bytes | None]:
+def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]) -> dict[str, bytes | None]:
     """The files that change with an edit, merged with the tip."""
     current = staging.read(edit.path)
     if paths.is_part_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
@@ -282,7 +296,7 @@ def _merged(
 
 
 def _merged_part(
-    host: Workspace, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]
+    host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]
 ) -> dict[str, bytes | None] | None:
     """The files that change with an edit to a part: each node is merged at its current place. None if the part can only
     be merged as bytes."""
@@ -316,7 +330,7 @@ def _merged_part(
     return files | folder.files()
 
 
-def sync_memories(host: Workspace, before: ObjectId, after: ObjectId, now: int) -> Job:
+def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
     """Make nodes and memories agree again after a person's commits were adopted; `before` and `after` are trees."""
     store = host.store
 
@@ -337,12 +351,12 @@ def sync_memories(host: Workspace, before: ObjectId, after: ObjectId, now: int) 
     return job
 
 
-def _around(host: Workspace, staging: Staging) -> Home:
+def _around(host: Host, staging: Staging) -> Home:
     return Home(host.workspace, host.sharded, staging.read, staging.names)
 
 
 def _follow_rewrite(
-    host: Workspace, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId, by: Signature
+    host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId, by: Signature
 ) -> Staged[object]:
     """Apply the changes of a person's rewritten branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
     store = host.store
@@ -380,7 +394,7 @@ def _by_hand(by: Signature, subject: str, operation: str) -> str:
     return message_of(ChangeSet((), Author(by.name, by.email), subject, operation=operation), ())
 
 
-def _new_resources(host: Workspace, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
+def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
     """Create the resources that new relations lead to (rule E8)."""
     known = {relation.key for relation in before.relations} if before else set()
     made: dict[str, bytes | None] = {}

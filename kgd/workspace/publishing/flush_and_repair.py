@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError
 from kgd.git import index_file
@@ -23,13 +22,11 @@ from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.parts import FILE_LIMIT
+from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.publishing.hand_edits import HandEdits
 from kgd.workspace.publishing.publication_plan import FORMER_INDEX, Placement, Plan, PlanFolder, slots
 from kgd.workspace.publishing.publish_steps import INDEX
 from kgd.workspace.publishing.work_tree import WorkTree
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 AFTER = 0.5
 """Seconds from a publication to its flush; other publications within that time share the flush."""
@@ -44,7 +41,7 @@ log = logging.getLogger(__name__)
 class Healing:
     """The unflushed publications of the last process, until they are checked. Used only in the publication's thread."""
 
-    def __init__(self, host: Workspace, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+    def __init__(self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
         self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
         self._edits, self._unpublished = edits, edits.unpublished
         self._plans = plan_folder.unflushed

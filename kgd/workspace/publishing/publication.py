@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError, reason_of
@@ -24,7 +23,7 @@ from kgd.git.objects import ObjectId
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import InvalidFile, Stage
 from kgd.workspace.publishing import adoption, publish_steps
-from kgd.workspace.publishing.adoption import Committed
+from kgd.workspace.publishing.adoption import Committed, Host
 from kgd.workspace.publishing.flush_and_repair import Flusher, Healing, carry_out_restore
 from kgd.workspace.publishing.hand_edits import HandEdit, HandEdits
 from kgd.workspace.publishing.publication_plan import LateEdit, Placement, PlanFolder
@@ -41,9 +40,6 @@ from kgd.workspace.publishing.publish_steps import (
 from kgd.workspace.publishing.work_tree import Hurried, WorkTree, same_device
 from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.writer import Staged
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 DEBOUNCE = 0.25
 """Seconds between two publications; at least three times the duration of the last one."""
@@ -80,7 +76,7 @@ log = logging.getLogger(__name__)
 class _Publication:
     """A publication keeps the branch of one workspace at its tip; this is common to both kinds."""
 
-    def __init__(self, host: Workspace, clock: Callable[[], float], in_place: Callable[[], bool]) -> None:
+    def __init__(self, host: Host, clock: Callable[[], float], in_place: Callable[[], bool]) -> None:
         self._host, self._store, self._clock, self._in_place = host, host.store, clock, in_place
         self._git_dir, self._branch, self._derived = host.layout.git_dir, host.layout.branch, host.layout.derived_dir
         self._published: ObjectId | None = None
@@ -134,7 +130,7 @@ class BranchPublication(_Publication):
     """
 
     def __init__(
-        self, host: Workspace, *, clock: Callable[[], float] = time.time, in_place: Callable[[], bool] = lambda: True
+        self, host: Host, *, clock: Callable[[], float] = time.time, in_place: Callable[[], bool] = lambda: True
     ) -> None:
         super().__init__(host, clock, in_place)
         self._stages["publish"] = Stage("publish")
@@ -205,7 +201,7 @@ class Publication(_Publication):
 
     def __init__(
         self,
-        host: Workspace,
+        host: Host,
         *,
         publish: bool = True,
         clock: Callable[[], float] = time.time,
@@ -620,7 +616,7 @@ class Publication(_Publication):
         return "" if os.path.isabs(path) else path
 
 
-def read_published(host: Workspace) -> ObjectId | None:
+def read_published(host: Host) -> ObjectId | None:
     """The commit of the last publication; None if it is not known."""
     try:
         known = bytes.fromhex((host.layout.derived_dir / PUBLISHED).read_text())

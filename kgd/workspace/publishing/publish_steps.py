@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kgd.errors import KgdError
 from kgd.git import index_file, refs
@@ -33,12 +33,10 @@ from kgd.git.layout import Layout
 from kgd.git.objects import PLAIN, Entry, ObjectId
 from kgd.git.refs import RefMoved, move_ref, read_ref
 from kgd.git.walk import Lookup
+from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.publishing.hand_edits import HandEdits
 from kgd.workspace.publishing.publication_plan import FORMER_INDEX, Placement, Plan, PlanFolder, finished
 from kgd.workspace.publishing.work_tree import Found, Hurried, Odd, WorkTree, is_owned
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 1_000
 """Maximum number of commits searched for a file's bytes, at startup after an abandoned publication."""
@@ -84,7 +82,7 @@ class Publisher:
     """Publishes to one work tree, in the publication's thread."""
 
     def __init__(
-        self, host: Workspace, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits, at_step: Callable[[str], None]
+        self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits, at_step: Callable[[str], None]
     ) -> None:
         self._store, self._tree, self._plan_folder, self._edits = host.store, tree, plan_folder, edits
         self._unpublished = edits.unpublished
@@ -254,7 +252,7 @@ class Publisher:
         self._plan_folder.end(plan, is_abandoned=any(self._unpublished.ids(file.path) for file in plan.files))
 
 
-def finish_interrupted(host: Workspace, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
     """Complete the newest plan if its lock remains, and remove kgd's temporary files. Idempotent.
 
     While the lock existed, git commands could not commit partly placed files. Unknown bytes are a person's edit: they
@@ -278,7 +276,7 @@ def finish_interrupted(host: Workspace, tree: WorkTree, plan_folder: PlanFolder,
         part.unlink()
 
 
-def record_abandoned(host: Workspace, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+def record_abandoned(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
     """Record the files of an abandoned publication as kgd's own, and edits to these files as based on that publication.
 
     This works even if the tip has changed since, and for any commit to which the person's branch has moved.
@@ -301,7 +299,7 @@ def record_abandoned(host: Workspace, tree: WorkTree, plan_folder: PlanFolder, e
                 edits.buffers.note(file.path, None, edits.unpublished.text(blob))
 
 
-def record_placed(host: Workspace, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
+def record_placed(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
     """Record files that a former process placed but failed to publish.
 
     These files match a version between the published commit and the tip, which only kgd can have written. This search
@@ -328,7 +326,7 @@ def record_placed(host: Workspace, published: ObjectId | None, tip: ObjectId, tr
             edits.unpublished.record_own(path, unknown.pop(path))
 
 
-def _roll_forward(host: Workspace, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
+def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
     """Complete a plan; returns whether the branch is at its new commit."""
     branch = host.store.ref(host.layout.branch)
     if branch == plan.after:
@@ -347,7 +345,7 @@ def _roll_forward(host: Workspace, plan: Plan, tree: WorkTree, edits: HandEdits)
     return True
 
 
-def _place(host: Workspace, file: Placement, tree: WorkTree, edits: HandEdits, plan: Plan, number: int) -> None:
+def _place(host: Host, file: Placement, tree: WorkTree, edits: HandEdits, plan: Plan, number: int) -> None:
     there = tree.look(file.path)
     if there.odd:
         raise Odd(file.path, there.odd)
