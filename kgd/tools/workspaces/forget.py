@@ -12,7 +12,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.codec import bulk, documents, memories
+from kgd.codec import bulk, documents, front_matter
 from kgd.daemon import jobs
 from kgd.daemon.syncing import Syncing
 from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
@@ -30,8 +30,8 @@ from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace import forgetting
-from kgd.workspace.files.memory_files import topic_of
 from kgd.workspace.forgetting import Forgotten
+from kgd.workspace.memory_files import topic_of
 from kgd.workspace.workspace import Workspace
 
 PROPOSALS = 8
@@ -272,7 +272,7 @@ class DerivedTexts:
                 for node in bulk.decode(body).nodes:
                     self._learn(node, without, blank)
             elif body.startswith(_MEMORY):
-                memory = memories.decode(body)
+                memory = front_matter.decode(body)
                 self._learn_tags(str(memory.front.get("id")), memory.prose, blank)
 
     def tags_removed(self, body: bytes) -> bytes:
@@ -330,11 +330,13 @@ class DerivedTexts:
         return body if kept == node.tags else documents.rewrite(body, replace(node, tags=kept))
 
     def _of_memory(self, body: bytes) -> bytes:
-        memory = memories.decode(body)
+        memory = front_matter.decode(body)
         gone = self._gone(str(memory.front.get("id")))
         kept: list[Json] = [tag for tag in memory.tags if tag not in gone]
         return (
-            body if len(kept) == len(memory.tags) else memories.rewrite(memory, {**memory.front, "tags": kept or None})
+            body
+            if len(kept) == len(memory.tags)
+            else front_matter.rewrite(memory, {**memory.front, "tags": kept or None})
         )
 
     def _gone(self, *uris: str) -> set[str]:
