@@ -52,7 +52,6 @@ def rows(nodes: int = 100_000) -> list[dict[str, Any]]:
         begun = time.process_time()
         index.apply(docs)
         build = (time.process_time() - begun) / nodes * 1e6
-        index.optimize()
         try:
             return [
                 {"what": "index one node", "nodes": nodes, "us": round(build, 1)},

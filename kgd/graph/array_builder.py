@@ -57,21 +57,6 @@ class _Run(NamedTuple):
     uri: Uri | None
 
 
-EMPTY_META = {"labels": [], "types": {}, "aliases": {}, "count": 0}
-
-
-def empty() -> Arrays:
-    """The arrays of an empty graph."""
-    number = array("I", [0])
-    sections: Sections = {"ends": number, "out_at": number, "in_at": number, "laden_at": number}
-    for name in ("text", "blobs", "plain", "laden_text"):
-        sections[name] = b""
-    for name in ("types", "origins", "missing", "out_to", "out_weight", "out_type", "in_to", "in_weight", "in_type"):
-        sections[name] = array("I")
-    sections |= {"laden": array("I"), "table": number}
-    return Arrays(b"".join(packed(EMPTY_META, sections)))
-
-
 def build(
     old: Arrays, changes: Layer, aliases: Mapping[Uri, Sequence[Uri]], types: Mapping[str, int]
 ) -> list[bytes | memoryview]:

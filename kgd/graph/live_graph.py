@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from kgd.graph.array_builder import Frozen, empty
+from kgd.graph.array_builder import ArrayStream, Frozen
 from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.layers import Adjacency, Layer, Layers, TwinIndex, edges_from, unique
@@ -38,7 +38,7 @@ MOST_LAYERS = 6
 """Layers of changes that a look-up may search, before they are merged."""
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
-_EMPTY = empty()
+_EMPTY = ArrayStream().arrays()
 
 
 class LiveGraph:

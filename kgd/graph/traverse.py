@@ -51,37 +51,6 @@ EDGE_BUDGET = 50_000
 MAX_BROKEN = 100
 
 
-class Walk:
-    """The answer of `traverse`. `nodes` are ordered by cost, hops and URI; `missing` are starts that do not exist.
-
-    `edges` (those among the nodes of the answer) and `cut` are computed on first use.
-    """
-
-    def __init__(self, walker: _Walker, missing: list[Uri]) -> None:
-        self.nodes = walker.nodes
-        self.broken = list(walker.broken)
-        self.missing = missing
-        self.unreached = walker.unreached
-        """The node `to`, if it exists but no path within the limits leads to it."""
-        self.unknown = walker.unknown
-        """For each missing node, the ways on which relations led to it: the cheapest first, others only if they have
-        fewer hops."""
-        self.met = walker.met
-        """The distance at which each settled node was reached, whether or not it is listed; empty unless requested."""
-        self._walker = walker
-
-    @cached_property
-    def edges(self) -> list[Link]:
-        return self._walker.links()
-
-    @cached_property
-    def cut(self) -> list[Cut]:
-        if not self._walker.has_all_links:
-            self.edges  # noqa: B018  which are cut as well
-        self._walker.count_beyond()
-        return list(self._walker.cut.values())
-
-
 def traverse(
     sources: Sequence[EdgeSource],
     start: Uri | Sequence[Uri],
@@ -124,7 +93,9 @@ def traverse(
         to,
     )
     with _held(sources):
-        return _Walker(sources, options, keep_met).walk(starts)
+        walk = Walk(sources, options, keep_met)
+        walk.run(starts)
+        return walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,42 +125,53 @@ _Entry = tuple[int, int, Uri, Uri, str, int, int, _Way]
 of the next edge, and the way."""
 
 
-@dataclass(slots=True)
-class _Walker:
+@dataclass
+class Walk:
+    """The answer of `traverse`. `nodes` are ordered by cost, hops and URI; `missing` are starts that do not exist.
+
+    `edges` (those among the nodes of the answer) and `cut` are computed on first use.
+    """
+
     sources: Sequence[EdgeSource]
     options: _Options
     keep_met: bool = False
-    heap: list[_Entry] = field(default_factory=list)
-    neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
-    ways: int = 0
-    reached: dict[Uri, int] = field(default_factory=dict)
-    """The fewest hops of any way to each node so far; without `max_depth` only the first way to a node is used."""
     nodes: list[Visited] = field(default_factory=list)
+    missing: list[Uri] = field(default_factory=list)
     broken: dict[BrokenLink, None] = field(default_factory=dict)
-    cut: dict[Limit, Cut] = field(default_factory=dict)
-    unknown: dict[Uri, list[Met]] = field(default_factory=dict)
-    met: dict[Uri, Met] = field(default_factory=dict)
+    """The relations with a missing target, at most `MAX_BROKEN`."""
     unreached: Uri | None = None
-    beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
+    """The node `to`, if it exists but no path within the limits leads to it."""
+    unknown: dict[Uri, list[Met]] = field(default_factory=dict)
+    """For each missing node, the ways on which relations led to it: the cheapest first, others only if they have fewer
+    hops."""
+    met: dict[Uri, Met] = field(default_factory=dict)
+    """The distance at which each settled node was reached, whether or not it is listed; empty unless requested."""
+    _heap: list[_Entry] = field(default_factory=list)
+    _neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
+    _ways: int = 0
+    _reached: dict[Uri, int] = field(default_factory=dict)
+    """The fewest hops of any way to each node so far; without `max_depth` only the first way to a node is used."""
+    _cut: dict[Limit, Cut] = field(default_factory=dict)
+    _beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
     """Edge lists with the position from which a limit excluded their neighbours."""
-    stored: ArrayWalk | None = None
+    _stored: ArrayWalk | None = None
     """The part of the traversal in the arrays of the first source."""
-    is_complete: bool = False
+    _is_complete: bool = False
     """Whether that part is the whole walk."""
-    seen: Iterable[tuple[Uri, Sequence[Edge]]] = ()
+    _seen: Iterable[tuple[Uri, Sequence[Edge]]] = ()
     """The relations of the nodes in the answer, as they were during the traversal."""
 
-    def walk(self, starts: Sequence[Uri]) -> Walk:
-        missing = self._begin(starts)
+    def run(self, starts: Sequence[Uri]) -> None:
+        self._begin(starts)
         nodes, sources = self.nodes, self.sources
-        types, to = self.options.types, self._target(missing)
+        types, to = self.options.types, self._target()
         self.unreached = to
         deep, seeks = self.options.max_depth is not None, self.options.to is not None
         most, passes = self.options.most_nodes
         passed: dict[tuple[Uri, int], Visited] = {}
         if not seeks and self._walk_arrays(most, passes):
-            return Walk(self, missing)
-        heap, reached = self.heap, self.reached
+            return
+        heap, reached = self._heap, self._reached
         passes -= len(reached)
         follow = self._follower()
         found = self._finder()
@@ -220,7 +202,7 @@ class _Walker:
                 passed[uri, hops] = make(Visited, (uri, card, cost / UNIT, hops, path, origins))
                 if uri == to:
                     self.unreached = None
-                    self.beyond.clear()
+                    self._beyond.clear()
                     nodes[:] = [*(passed[step.uri, hop] for hop, step in enumerate(path)), passed[uri, hops]]
                     break
             if new and (hops == 0 or (not seeks and (types is None or is_of_types(uri, card.type, types)))):
@@ -229,14 +211,13 @@ class _Walker:
                     break
                 nodes.append(make(Visited, (uri, card, cost / UNIT, hops, path, origins)))
             reached[uri] = hops
-            for direction, neighbours in self.neighbours:
+            for direction, neighbours in self._neighbours:
                 if edges := neighbours(uri):
-                    entry = follow((uri, path, direction, edges, cost), hops + 1, self.ways, 0)
-                    self.ways += 1
+                    entry = follow((uri, path, direction, edges, cost), hops + 1, self._ways, 0)
+                    self._ways += 1
                     if entry is not None:
                         heappush(heap, entry)
-        self.seen = [(node.uri, source.out(node.uri)) for node in nodes for source in sources]
-        return Walk(self, missing)
+        self._seen = [(node.uri, source.out(node.uri)) for node in nodes for source in sources]
 
     def _finder(self) -> Callable[[Uri], tuple[Card | None, tuple[str, ...]]]:
         """Return the function that finds a node's card, from the first source that has the node, and all its
@@ -261,53 +242,51 @@ class _Walker:
             return False
         others = self.sources[1:]
         stored = ArrayWalk(graph, others, options.directions, options.max_cost, options.edge_types, options.types)
-        complete = stored.run([entry[2] for entry in self.heap], most, passes, keep_met=self.keep_met)
-        self.stored, self.is_complete = stored, complete
+        complete = stored.run([entry[2] for entry in self._heap], most, passes, keep_met=self.keep_met)
+        self._stored, self._is_complete = stored, complete
         self.nodes.extend(stored.nodes)
         self.met = stored.met
         if complete:
-            self.seen = stored.seen()
+            self._seen = stored.seen()
             if stored.cut:
                 self._note(*stored.cut)
         elif reached := stored.reached():
-            self.reached, self.heap, self.ways = reached, list(stored.entries()), stored.ways
+            self._reached, self._heap, self._ways = reached, list(stored.entries()), stored.ways
         return complete
 
-    def _target(self, missing: list[Uri]) -> Uri | None:
+    def _target(self) -> Uri | None:
         """The current URI of `to`; if no source has the node, it is added to `missing`."""
         to = self.options.to
         current = to and self._current(to)
         if to is not None and current is None:
-            missing.append(to)
+            self.missing.append(to)
         return current
 
     def _current(self, named: Uri) -> Uri | None:
         return next((uri for s in self.sources if s.card(uri := s.resolve(named))), None)
 
-    def _begin(self, starts: Sequence[Uri]) -> list[Uri]:
+    def _begin(self, starts: Sequence[Uri]) -> None:
         for source in self.sources:
             for direction in self.options.directions:
-                self.neighbours.append((direction, source.out if direction == "out" else source.into))
-        missing = []
+                self._neighbours.append((direction, source.out if direction == "out" else source.into))
         found = set()
         for start in starts:
             current = self._current(start)
             if current is None:
-                missing.append(start)
+                self.missing.append(start)
             else:
                 found.add(current)
         for uri in found:
             self._enter(0, 0, uri, "", (uri, (), "out", (), 0))
-        return missing
 
     def _enter(self, cost: int, hops: int, uri: Uri, type: str, way: _Way) -> None:
         """Push a single node, on a way without other neighbours."""
-        heappush(self.heap, (cost, hops, uri, way[0], type, self.ways, 0, (*way[:3], (), way[4])))
-        self.ways += 1
+        heappush(self._heap, (cost, hops, uri, way[0], type, self._ways, 0, (*way[:3], (), way[4])))
+        self._ways += 1
 
     def _follower(self) -> Callable[[_Way, int, int, int], _Entry | None]:
         """Return the function that finds the next useful neighbour on a way. It runs twice per node."""
-        reached, beyond, wanted = self.reached, self.beyond, self.options.edge_types
+        reached, beyond, wanted = self._reached, self._beyond, self.options.edge_types
         limit, depth = self.options.max_cost, self.options.max_depth
         units: dict[float, int] = {}
 
@@ -355,51 +334,50 @@ class _Walker:
 
     def _waiting(self, but: Uri) -> int:
         """The number of distinct nodes in the heap that could come next."""
-        heads = {entry[2] for entry in self.heap} - self.reached.keys() - {but}
+        heads = {entry[2] for entry in self._heap} - self._reached.keys() - {but}
         wanted = self.options.types
         cards = (card_of(self.sources, uri) for uri in heads)
         return sum(1 for c in cards if c and (not wanted or is_of_types(c.uri, c.type, wanted)))
 
     def _note(self, limit: Limit, at: Uri, count: int) -> None:
-        before = self.cut.get(limit)
-        self.cut[limit] = Cut(limit, before.at, before.count + count) if before else Cut(limit, at, count)
+        before = self._cut.get(limit)
+        self._cut[limit] = Cut(limit, before.at, before.count + count) if before else Cut(limit, at, count)
 
-    def count_beyond(self) -> None:
+    @cached_property
+    def cut(self) -> list[Cut]:
+        if not self._has_all_links:
+            self.edges  # noqa: B018  which are cut as well
         first: dict[Limit, Uri] = {}
         counts: Counter[Limit] = Counter()
-        if found := self.stored and self.stored.beyond(self.reached, LOOKED_AT):
+        if found := self._stored and self._stored.beyond(self._reached, LOOKED_AT):
             first["max_cost"], counts["max_cost"] = found
-        for limit, uri, count in self._beyond_edges():
+        wanted = self.options.edge_types
+        for limit, uri, edges, at in self._beyond:
+            left = [one for one in edges[at : at + LOOKED_AT] if one.target not in self._reached]
+            count = max(0, len(edges) - at - LOOKED_AT) + sum(wanted is None or one.type in wanted for one in left)
             if count:
                 first.setdefault(limit, uri)
                 counts[limit] += count
         for limit, uri in first.items():
             self._note(limit, uri, counts[limit])
-
-    def _beyond_edges(self) -> Iterator[tuple[Limit, Uri, int]]:
-        reached, wanted = self.reached, self.options.edge_types
-        for limit, uri, edges, at in self.beyond:
-            count = max(0, len(edges) - at - LOOKED_AT)
-            for _, target, type in edges[at : at + LOOKED_AT]:
-                if target not in reached and (wanted is None or type in wanted):
-                    count += 1
-            yield limit, uri, count
+        return list(self._cut.values())
 
     @property
-    def has_all_links(self) -> bool:
+    def _has_all_links(self) -> bool:
         """Whether the arrays have all relations among the nodes of the answer, and these are few enough."""
-        return self.stored is not None and self.is_complete and self.stored.out_degree() <= EDGE_BUDGET
+        return self._stored is not None and self._is_complete and self._stored.out_degree() <= EDGE_BUDGET
 
-    def links(self) -> list[Link]:
+    @cached_property
+    def edges(self) -> list[Link]:
         """The relations among the nodes of the answer, in the order of the sources. If several sources have the same
         relation, only the first source's is kept."""
-        if self.stored and self.has_all_links:
-            return self.stored.links()
+        if self._stored and self._has_all_links:
+            return self._stored.links()
         listed = {node.uri for node in self.nodes}
         wanted = self.options.edge_types
         found: dict[tuple[Uri, Uri, str], Link] = {}
         budget = EDGE_BUDGET
-        for uri, edges in self.seen:
+        for uri, edges in self._seen:
             if len(edges) > budget:
                 self._note("edges", uri, len(edges) - budget)
                 edges = edges[:budget]

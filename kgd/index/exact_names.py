@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, pairwise
 
 from kgd.index import words
@@ -36,7 +36,6 @@ _IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w
 Sees = Callable[[Uri], bool]
 
 NAME, TAG, KEY = "name", "tag", "key"
-_SIZE = 6
 
 
 def fold(name: str) -> str:
@@ -137,20 +136,3 @@ def _files(connection: sqlite3.Connection, condition: str, value: str, sees: See
 
 def label(kind: str, text: str) -> int:
     return hashed(kind, text) >> 16
-
-
-def packed_labels(labels: Collection[int]) -> bytes:
-    return b"".join(one.to_bytes(_SIZE, "big", signed=True) for one in sorted(labels))
-
-
-def add_labels(connection: sqlite3.Connection, doc: int, labels: Collection[int]) -> None:
-    connection.executemany("INSERT INTO labels VALUES (?, ?)", [(one, doc) for one in sorted(labels)])
-
-
-def remove_labels(connection: sqlite3.Connection, doc: int, listed: bytes) -> None:
-    connection.executemany("DELETE FROM labels WHERE label = ? AND doc = ?", [(one, doc) for one in _unpacked(listed)])
-
-
-def _unpacked(listed: bytes) -> Iterator[int]:
-    for at in range(0, len(listed), _SIZE):
-        yield int.from_bytes(listed[at : at + _SIZE], "big", signed=True)

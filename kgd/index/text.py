@@ -6,6 +6,7 @@ SQLite's FTS5 finds and scores; `kgd.index.ranking` orders the answers.
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Unpack
 
@@ -221,13 +222,6 @@ class TextIndex:
         """The bare files and directories. O(files)."""
         return set(self._database.column("SELECT uri FROM files"))
 
-    def optimize(self) -> None:
-        """Merge the segments of many writes. Takes seconds for 100,000 documents, so call it when idle after a bulk
-        load."""
-        with self._database.write() as connection:
-            for table in (*ranking.TABLES.values(), "pieces", "whole_text", "beside", "file_text"):
-                connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
         self._forget(connection, doc.uri, doc.origin)
         text, path = doc.text, path_of(doc.uri)
@@ -252,7 +246,7 @@ class TextIndex:
                 doc.lane,
                 blob,
                 checksum_of(columns),
-                exact_names.packed_labels(own),
+                array("q", sorted(own)).tobytes(),
             ),
         ).lastrowid
         assert id is not None
@@ -262,7 +256,7 @@ class TextIndex:
             connection.execute(f"INSERT INTO {table} (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (id, *columns))
         if doc.uri.startswith(PIECES_OF):
             connection.execute("INSERT INTO pieces (rowid, texts) VALUES (?, ?)", (id, _pieces(doc.type, text)))
-        exact_names.add_labels(connection, id, own)
+        connection.executemany("INSERT INTO labels VALUES (?, ?)", [(one, id) for one in sorted(own)])
         doc_texts.note_people(connection, id, doc.people or doc_texts.speakers(text.content))
         if doc.valid is not None:
             connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
@@ -274,7 +268,7 @@ class TextIndex:
 
     def _drop(self, connection: sqlite3.Connection, id: int) -> None:
         lane, own = connection.execute("SELECT lane, labels FROM docs WHERE id = ?", (id,)).fetchone()
-        exact_names.remove_labels(connection, id, own)
+        connection.executemany("DELETE FROM labels WHERE label = ? AND doc = ?", [(one, id) for one in array("q", own)])
         if table := ranking.TABLES.get(lane):
             connection.execute(
                 f"INSERT INTO {table} ({table}, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",
