@@ -239,11 +239,8 @@ class _Told:
         answer["overlaps"] = []
         for owners, files, folder in found[:OVERLAPS]:
             one: OverlapAnswer = {"areas": self._named(owners, files), "files": files, "folder": readable(folder)}
-            if len(owners) > NAMED:
-                one["more_areas"] = len(owners) - NAMED
-            answer["overlaps"].append(one)
-        if len(found) > OVERLAPS:
-            answer["more_overlaps"] = len(found) - OVERLAPS
+            answer["overlaps"].append(one | paging.present(more_areas=max(0, len(owners) - NAMED)))
+        answer |= paging.present(more_overlaps=max(0, len(found) - OVERLAPS))
 
     def _folder(self, path: str, tally: Tally) -> FolderAnswer:
         told, name, uri = self._place("dir", path)
@@ -256,15 +253,13 @@ class _Told:
             "shared": tally.shared,
             "areas": [self._share(area, count) for area, count in tally.largest(NAMED)],
         }
-        if tally.areas > NAMED:
-            found["more_areas"] = tally.areas - NAMED
+        found |= paging.present(more_areas=max(0, tally.areas - NAMED))
         return found
 
     def _file(self, path: str, owners: list[Uri]) -> FileAnswer:
         told, name, uri = self._place("file", path)
         found: FileAnswer = {"path": told, "name": name, "uri": uri, "areas": self._named(owners, 1)}
-        if len(owners) > NAMED:
-            found["more_areas"] = len(owners) - NAMED
+        found |= paging.present(more_areas=max(0, len(owners) - NAMED))
         return found
 
     def _place(self, scheme: str, path: str) -> tuple[str, str, Uri]:
@@ -296,8 +291,7 @@ def _add_moved(answer: CoverageResult, workspace: Workspace) -> None:
         if uri in doubted:
             told["unverified"] = doubted[uri].reason
         answer["moved"].append(told)
-    if len(moved) > MOVED:
-        answer["more_moved"] = len(moved) - MOVED
+    answer |= paging.present(more_moved=max(0, len(moved) - MOVED))
 
 
 def _path(session: Session, text: str, workspace: Workspace) -> str:
@@ -489,8 +483,7 @@ def _fact(workspace: Workspace, uri: Uri, found: _Facts, version: Version | None
     paths = found.paths[uri]
     files = [readable(path) for path in paths[:NAMED_FILES]]
     answer: FactAnswer = {**brief(workspace, uri), "files": files}  # type: ignore[typeddict-item]
-    if len(paths) > NAMED_FILES:
-        answer["more_files"] = len(paths) - NAMED_FILES
+    answer |= paging.present(more_files=max(0, len(paths) - NAMED_FILES))
     if version is not None:
         answer["updated"] = updated(version)
     return answer

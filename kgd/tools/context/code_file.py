@@ -40,6 +40,7 @@ from kgd.tools.nodes import (
 )
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
+from kgd.tools.paging import present
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.symbol_facts import TaskFiles
@@ -172,10 +173,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         at, told = code_log.message(place, shown.commit)
         subject = " ".join(told.strip().partition("\n\n")[0].splitlines())
         answer["commit"] = {"commit": shown.commit[:12], "at": moment(at), "what": subject}
-    if shown.changed:
-        answer["changed"] = True
-    if shown.size:
-        answer["size"] = shown.size
+    answer |= present(changed=shown.changed, size=shown.size)
     text = shown.text if params.limit else None
     if text is not None:
         lines = text.split("\n") if text else []
@@ -189,8 +187,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
     _add_notes(answer, workspace, path, text, _with_successors(workspace, chain.from_iterable(about), sees), sees)
     if text is not None and shown.state == "text" and session.principal is None:
         answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
-        if len(symbols) > SYMBOLS:
-            answer["more_symbols"] = len(symbols) - SYMBOLS
+        answer |= present(more_symbols=max(0, len(symbols) - SYMBOLS))
     return answer
 
 
@@ -260,8 +257,7 @@ def _add_notes(
         note = found.setdefault(
             uri, {"uri": uri, "type": card.type, "name": card.name or name_of(uri), "why": why, "places": []}
         )
-        if card.summary:
-            note["summary"] = card.summary
+        note |= present(summary=card.summary)
         known = {one["symbol"] for one in note["places"]}
         new: list[PlaceAnswer] = [{"symbol": one} for one in cited if one not in known]
         note["places"] += new[: PLACES - len(known)]
@@ -276,8 +272,7 @@ def _add_notes(
             note["updated"] = updated(version)
     answer["notes"] = sorted(found.values(), key=_in_order)
     mark(workspace, answer["notes"], sees)
-    if more:
-        answer["more_notes"] = len(more)
+    answer |= present(more_notes=len(more))
 
 
 def _with_successors(

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.context.gathering import ANSWER, AREAS, FAR, Found
 from kgd.tools.nodes import SuccessorAnswer, UnverifiedAnswer, overlay_of
-from kgd.tools.paging import HARD_LIMIT, fitting, size_of
+from kgd.tools.paging import HARD_LIMIT, fitting, present, size_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
 
@@ -190,10 +190,7 @@ class _Items:
         for one in _needed_first(found):
             content = self._read(one.uri)
             answer = _brief(one, content.text, brief)
-            if one.uri in self._marks:
-                answer["unverified"] = self._marks[one.uri]
-            if content.disputed:
-                answer["conflicts"] = content.disputed
+            answer |= present(unverified=self._marks.get(one.uri), conflicts=content.disputed)
             answer = content.with_more(answer)
             size = size_of(answer)
             if size > room:
@@ -269,16 +266,14 @@ def _after(summary: str, content: str) -> str:
 def _brief(one: Found, text: str, size: int) -> ItemAnswer:
     name = one.card.name or one.uri.rpartition("/")[2]
     answer: ItemAnswer = {"uri": one.uri, "kind": one.kind, "name": name, "why": one.why}
-    if one.on_line:
-        answer["on_line"] = True
-    if one.card.summary and one.card.summary != name:
-        answer["summary"] = one.card.summary
-    elif text and size and not one.card.summary:
+    if text and size and not one.card.summary:
         answer["text"] = _cut(text, size)
-    if one.superseded_by:
-        answer["superseded_by"] = one.superseded_by
-    if one.paths and (len(one.paths) > 1):
-        answer["paths"] = one.paths[:5]
+    answer |= present(
+        on_line=one.on_line,
+        summary=one.card.summary if one.card.summary != name else "",
+        superseded_by=one.superseded_by,
+        paths=one.paths[:5] if len(one.paths) > 1 else (),
+    )
     return answer
 
 

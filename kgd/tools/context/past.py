@@ -29,6 +29,7 @@ from kgd.tools import addressing, file_paths, symbol_facts, worktrees
 from kgd.tools.areas.answers import entries as changelog_entries
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.nodes import catch_up, moment, overlay_of, printable
+from kgd.tools.paging import present
 from kgd.tools.session import Session
 from kgd.tools.visibility import sight
 from kgd.workspace.workspace import Workspace
@@ -127,16 +128,17 @@ def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query:
 
 def _commit_answer(one: PastCommit, *, named: bool) -> ChangeAnswer:
     """A commit of the code, without its paths, and with its author if `named`."""
-    answer: ChangeAnswer = {"at": moment(one.at), "what": cut_at_word(one.subject, LONGEST_LINE)}
-    if one.reason:
-        answer["why"] = cut_at_word(one.reason, LONGEST_LINE)
-    answer["commit"] = one.id[:12]
-    if named:
-        answer["by"] = one.author
-    if one.kind:
-        answer["kind"] = one.kind
-    if one.reverted_by:
-        answer["reverted_by"] = [id[:12] for id in one.reverted_by]
+    answer: ChangeAnswer = {
+        "at": moment(one.at),
+        "what": cut_at_word(one.subject, LONGEST_LINE),
+        "commit": one.id[:12],
+    }
+    answer |= present(
+        why=cut_at_word(one.reason, LONGEST_LINE),
+        by=one.author if named else "",
+        kind=one.kind,
+        reverted_by=[id[:12] for id in one.reverted_by],
+    )
     return answer
 
 
@@ -173,9 +175,7 @@ def _about(findings: Findings, history: CodeHistory, query: str, *, named: bool)
     likely: list[LikelyFileAnswer] = []
     for file in history.files_for(query, LIKELY, seeds):
         answer: LikelyFileAnswer = {"path": printable(file.path), "why": list(file.why)}
-        if file.commits:
-            answer["commits"] = [id[:12] for id in file.commits]
-        likely.append(answer)
+        likely.append(answer | present(commits=[id[:12] for id in file.commits]))
     tried = history.commits_for(query, SIMILAR, since=findings.since, until=findings.until)
     return {"likely_files": likely, "tried_before": [_commit_answer(one, named=named) for one in tried]}
 
@@ -462,16 +462,11 @@ def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: P
     history = history_of(session, workspace)
     known = history.commit(commit) if history is not None else None
     if known is not None:
-        reason, kind = known.reason, known.kind
-        if known.reverted_by:
-            answer["reverted_by"] = [id[:12] for id in known.reverted_by]
+        reverted_by = [id[:12] for id in known.reverted_by]
+        answer |= present(why=known.reason, kind=known.kind, reverted_by=reverted_by)
     else:  # older than the stored history
         told = reading.parse(code_log.message(code, commit)[1])
-        reason, kind = reading.reason(told.body), told.kind
-    if reason:
-        answer["why"] = reason
-    if kind:
-        answer["kind"] = kind
+        answer |= present(why=reading.reason(told.body), kind=told.kind)
 
 
 def _cut(text: str) -> str:

@@ -179,10 +179,7 @@ def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool 
         if data := workspace.graph.relation_data(edge.source, name, edge.type):
             answer["data"] = dict(data)
             break
-    if workspace.is_broken(edge.target):
-        answer["broken"] = True
-    if derived:
-        answer["derived"] = True
+    answer |= paging.present(broken=workspace.is_broken(edge.target), derived=derived)
     return answer
 
 

@@ -36,7 +36,7 @@ from kgd.tools.operation import (
     option,
 )
 from kgd.tools.origins import mark
-from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
+from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, present, size_of
 from kgd.tools.parameters import Many, Params
 from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations
@@ -128,8 +128,8 @@ def get(session: Session, params: GetParams) -> GetResult:
     named, refused = addressing.each(params.uris, lambda n, text: _spelt(session, workspace, home, text, n))
     asked = list(named.values())
     answer["missing"] += [] if begin.node or begin.inside else [_refused(params.uris[n], refused[n]) for n in refused]
-    if params.conflicts == "resolve" and not commit and workspace and (resolved := _settled(session, workspace, asked)):
-        answer["resolved"] = resolved
+    if params.conflicts == "resolve" and not commit and workspace:
+        answer |= present(resolved=_settled(session, workspace, asked))
     marks = changing(session, workspace) if "proposals" in params.include and workspace and not commit else None
     seen, reads = [], HubReads(session, params.include, commit if far else None)
     for index in range(begin.node, len(asked)):
@@ -154,12 +154,9 @@ def get(session: Session, params: GetParams) -> GetResult:
         if rest is not None:
             answer["cursor"] = paging.write("get", question, rest.written())
             break
-    if marks is not None and (proposed := _proposed(marks, answer["nodes"], room)):
-        answer["proposed"] = proposed
-    if marks is not None and marks.left_out:
-        answer["proposals_left_out"] = marks.left_out
-    if commit:
-        answer["as_of"] = commit
+    if marks is not None:
+        answer |= present(proposed=_proposed(marks, answer["nodes"], room), proposals_left_out=marks.left_out)
+    answer |= present(as_of=commit)
     answer.update(enter_working_set(session, params.context_id, seen))
     if workspace is not None and not commit:
         note_reads(session, workspace, answer, seen)
@@ -234,10 +231,10 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
         "reason": found.reason,
         "workspace": workspace,
     }
-    if found.last_seen is not None:
-        answer["last_seen"] = nodes.moment(found.last_seen)
-    if found.detail:
-        answer["detail"] = fenced_line(found.detail, 200)
+    answer |= present(
+        last_seen=nodes.moment(found.last_seen) if found.last_seen is not None else "",
+        detail=fenced_line(found.detail, 200),
+    )
     return answer
 
 
@@ -345,8 +342,7 @@ def _fitted(
     way = part(include)
     if way is not None and isinstance(found, Found):
         messages, last = page(found, way, room, start.last)
-        if messages:
-            answer["messages"] = messages
+        answer |= present(messages=messages)
         if last is not None:
             return answer, Position(start.node, len(content), len(text), offsets, last)
     return answer, None
@@ -374,8 +370,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
         count = found.workspace.conflicts.total
         if count and (open_conflicts := nodes.conflicts(found.workspace, found.uri, found.sees)):
             answer["conflicts"] = open_conflicts
-        if broken := _invalid_file(found.workspace, found.uri):
-            answer["invalid_file"] = broken
+        answer |= present(invalid_file=_invalid_file(found.workspace, found.uri))
         if "mentions" in include:
             answer["mentions"] = visibility.mentions_of(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
@@ -415,8 +410,7 @@ def _cut(start: int, end: int, of: int) -> Cut:
 
 def _missing(workspace: Any, uri: Any, sees: visibility.Sees | None, *, similar: bool) -> Missing:
     answer: Missing = {"uri": uri, "similar": addressing.similar(workspace, uri, sees) if similar else []}
-    if broken := _invalid_file(workspace, uri):
-        answer["invalid_file"] = broken
+    answer |= present(invalid_file=_invalid_file(workspace, uri))
     return answer
 
 
@@ -588,6 +582,5 @@ def _answer(found: Found, message: Message, before: Uri | None) -> MessageAnswer
     answered = [edge.target for edge in found.workspace.graph.into(message.uri) if edge.type == REPLIED_BY]
     if answered and before not in answered and (found.sees is None or found.sees(answered[0])):
         answer["answers"] = answered[0]
-    if message.tool_calls:
-        answer["tool_calls"] = [dict(call) for call in message.tool_calls]
+    answer |= present(tool_calls=[dict(call) for call in message.tool_calls])
     return answer

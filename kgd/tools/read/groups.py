@@ -223,19 +223,16 @@ def _found(
         ranked = sorted(uris, key=lambda uri: (-read.degrees[uri], uri))
         name = division.names.get(id) or _name(workspace, grouping, id, ranked)
         group: GroupShown = {"id": id, "name": name, "count": round(len(ranked) * more)}
-        if types := estimated(_types(workspace, ranked)):
-            group["types"] = types
+        group |= present(types=estimated(_types(workspace, ranked)), inside=places.get(id, ("", ""))[1])
         if colour != "type":
             group["tones"] = estimated(Counter(tones.get(uri, UNKNOWN) for uri in ranked).items())
         for mark, count in counts[id].items():
             group[mark] = max(1, round(count * more))
-        if id in places and places[id][1]:
-            group["inside"] = places[id][1]
         if id in with_members:
             group["members"] = [_member(workspace, uri, marked) for uri in ranked[:most]]
             visible += ranked[:most]
-        elif first := _first(workspace, ranked, name):
-            group["first"] = first
+        else:
+            group |= present(first=_first(workspace, ranked, name))
         answer.append(group)
     answer += _containers(answer, counts, workspace, sees) if grouping == "area" else []
     result: GroupsResult = {
@@ -294,9 +291,8 @@ def _title(workspace: Workspace, uri: Uri) -> str:
 def _member(workspace: Workspace, uri: Uri, marked: Mapping[Mark, Collection[Uri]]) -> Member:
     card = workspace.graph.card(uri)
     member: Member = {"uri": uri, "type": type_of(workspace, uri), "name": _title(workspace, uri)}
-    if card and card.summary:
-        member["summary"] = fenced_line(card.summary, 300)
     member |= present(
+        summary=fenced_line(card.summary, 300) if card else "",
         has_conflict=uri in marked["conflicts"],
         is_stale=uri in marked["stale"],
         is_proposed=uri in marked["proposed"],

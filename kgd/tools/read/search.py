@@ -364,18 +364,14 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
         "score": hit.score,
         "why": list(hit.why),
     }
-    if line := hit.line or card.line:
-        answer["line"] = line
-    if hit.lex:
-        answer["lex"] = hit.lex
-    if hit.vec:
-        answer["vec"] = hit.vec
-    if len(hit.path) > 1:
-        answer["path"] = list(hit.path)
-    if card.summary:
-        answer["summary"] = card.summary
-    if hit.snippet and hit.snippet != card.summary:
-        answer["snippet"] = hit.snippet
+    answer |= paging.present(
+        line=hit.line or card.line,
+        lex=hit.lex,
+        vec=hit.vec,
+        path=list(hit.path) if len(hit.path) > 1 else (),
+        summary=card.summary,
+        snippet=hit.snippet if hit.snippet != card.summary else "",
+    )
     return answer
 
 

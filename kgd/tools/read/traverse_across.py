@@ -24,6 +24,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, origins, visibility
 from kgd.tools.nodes import Trust, moment
 from kgd.tools.origins import Origin
+from kgd.tools.paging import present
 from kgd.tools.session import Session
 from kgd.tools.visibility import walked
 from kgd.workspace.workspace import Workspace
@@ -214,11 +215,8 @@ def refused(asked: Asked) -> list[Absent]:
 
 
 def _detail(absence: Absence) -> Detail:
-    told: Detail = {}
-    if absence.last_seen is not None:
-        told["last_seen"] = moment(absence.last_seen)
-    if absence.detail:
-        told["detail"] = fenced_line(absence.detail, 200)
+    last_seen = moment(absence.last_seen) if absence.last_seen is not None else ""
+    told: Detail = present(last_seen=last_seen, detail=fenced_line(absence.detail, 200))
     return told
 
 
