@@ -52,6 +52,8 @@ NEXT_PART = 0.5
 MOST_PARTS = 3
 ASIDE_FACTOR = 0.6
 """Factor for tests, examples and vendored code, unless the query asks for them."""
+QUOTED = "quoted text"
+"""The reason for a hit with a run of the query's words."""
 
 _ASIDE = re.compile(
     r"(?:^|/)(?:tests?|testing|specs?|__tests__|examples?|docs?|vendor|node_modules|fixtures|locale)(?:/|_)"
@@ -67,14 +69,18 @@ WHOLE_NAME, PART_NAME = 2.0, 1.0
 less than 1."""
 
 
-class Listed(NamedTuple):
-    """A hit in the code; `unit` is None for a file, and for the symbol around a `quote` of the query."""
+class Ranked(NamedTuple):
+    """A hit without explanation; `unit` is None for bare files, for the symbol around a `quote` of the query, and for
+    hits from a plain text search."""
 
     uri: Uri
     score: float
     found: Found
     unit: Unit | None
+    reason: str = ""
+    """The reason for a hit without a unit, if its text is not the reason."""
     quote: Quote | None = None
+    """The place of the query's words in the code of this hit."""
 
 
 def listed(
@@ -85,8 +91,8 @@ def listed(
     noted: Collection[Uri],
     query: str,
     file_of: Callable[[Uri], Uri],
-) -> list[Listed]:
-    """The hits, best first; ties by URI.
+) -> list[Ranked]:
+    """The hits in the code, best first; ties by URI.
 
     Args:
         units: Symbols and chunks, with the node that represents each, and their scores, 0..1.
@@ -121,14 +127,14 @@ def listed(
         quote = texts[file].quote if file in texts else None
         if quote:
             uri = symbol_of(file, quote.symbol) if quote.symbol else file
-            hits.append(Listed(uri, score + bonus, Found(0.0, uri, 0, ranking.FILE), None, quote))
+            hits.append(Ranked(uri, score + bonus, Found(0.0, uri, 0, ranking.FILE), None, QUOTED, quote))
             own, bonus = [one for one in own if one[1] != uri], 0.0
         shown = own if best >= FITS else []
         if not shown and not quote and score >= LEAST and scheme_of(file) in ("file", "dir"):
-            hits.append(Listed(file, score + bonus, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
+            hits.append(Ranked(file, score + bonus, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
         for number, (_, uri, unit) in enumerate(shown[:MOST_PARTS]):
             part = score * NEXT_PART**number if number else score + bonus
-            hits.append(Listed(uri, part, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))
+            hits.append(Ranked(uri, part, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))
     return sorted(hits, key=lambda one: (-one.score, one.uri))
 
 

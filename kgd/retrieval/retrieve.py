@@ -6,18 +6,18 @@ import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.graph.succession import Chains
 from kgd.index import exact_names, ranking
-from kgd.index.code_index import FileHit, Quote
+from kgd.index.code_index import FileHit
 from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
 from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
 from kgd.retrieval import candidates, spreading
-from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
+from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Ranked, Unit, filters_of, gather
 from kgd.retrieval.query import Answered, Link, Mentions, Question, Retrieved, Step
 from kgd.retrieval.relevance import anybody, measure
 from kgd.retrieval.spreading import Surroundings
@@ -47,7 +47,7 @@ FILES = 60
 """Maximum number of files to rank by full text or path."""
 
 
-ALONE, QUOTED = "meaning alone", "quoted text"
+ALONE = "meaning alone"
 """The reason for a hit that has no words of the query, no requested name and no relation."""
 ABOUT_PATH = "about this path"
 """The reason for a hit that is about the path that is the query."""
@@ -60,19 +60,6 @@ About = Callable[[Sequence[Uri]], Mapping[Uri, Sequence[Uri]]]
 """Returns the notes about files."""
 Likely = Callable[[str], Mapping[Uri, float]]
 """Returns the files that past commits suggest for a query, with scores, 0..1."""
-
-
-class Ranked(NamedTuple):
-    """A hit without explanation; `unit` is None for bare files and for hits from a plain text search."""
-
-    uri: Uri
-    score: float
-    found: Found
-    unit: Unit | None
-    reason: str = ""
-    """The reason for a hit without a unit, if its text is not the reason."""
-    quote: Quote | None = None
-    """The place of the query's words in the code of this hit."""
 
 
 def retrieve(
@@ -297,17 +284,7 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     ]
     past = {uri: score for uri, score in pool.past.items() if question.covers(uri)}
     hits = candidates.listed(units, texts, paths, past, pool.noted, question.query, candidates.file_of)
-    return [
-        Ranked(
-            one.uri,
-            round(min(1.0, one.score), SCORE_DIGITS),
-            one.found,
-            one.unit,
-            QUOTED if one.quote else "",
-            one.quote,
-        )
-        for one in hits
-    ]
+    return [one._replace(score=round(min(1.0, one.score), SCORE_DIGITS)) for one in hits]
 
 
 def _nearest(pool: Pool) -> list[Uri]:

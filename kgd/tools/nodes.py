@@ -140,6 +140,13 @@ class SuccessorAnswer(TypedDict):
     name: str
 
 
+class Standing(TypedDict):
+    """What a reader must know before using a node: it is not verified, or another node replaces it."""
+
+    unverified: NotRequired[UnverifiedAnswer]
+    superseded_by: NotRequired[SuccessorAnswer]
+
+
 class CitationAnswer(TypedDict):
     """Cited code. `state` compares the code with its last verification: verified, changed (for `reason`, `since`, with
     the `diff` if it is known), unverified (never verified) or absent. A symbol that is not found has a `reason` too.

@@ -24,8 +24,7 @@ from kgd.tools.areas import ids
 from kgd.tools.nodes import (
     Brief,
     LastChange,
-    SuccessorAnswer,
-    UnverifiedAnswer,
+    Standing,
     brief,
     moment,
     overlay_of,
@@ -338,15 +337,13 @@ class AreaFactsParams(Params):
     workspace: str | None = None
 
 
-class FactAnswer(Brief):
+class FactAnswer(Brief, Standing):
     """A node that cites files of the area, or is related to them, to its folders or to the area itself; or a task that
     lists them."""
 
     files: list[str]
     more_files: NotRequired[int]
     updated: NotRequired[LastChange]
-    unverified: NotRequired[UnverifiedAnswer]
-    superseded_by: NotRequired[SuccessorAnswer]
 
 
 class AuthorAnswer(TypedDict):

@@ -28,9 +28,9 @@ from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.context.past import history_of, is_served
 from kgd.tools.file_paths import above
 from kgd.tools.nodes import (
+    Brief,
     LastChange,
-    SuccessorAnswer,
-    UnverifiedAnswer,
+    Standing,
     catch_up,
     moment,
     overlay_of,
@@ -78,19 +78,13 @@ class PlaceAnswer(TypedDict):
     last: NotRequired[int]
 
 
-class NoteAnswer(TypedDict):
+class NoteAnswer(Brief, Standing):
     """A node about the file: it cites the file, is related to it or to a folder above it, or is an open task that lists
     the file under Context Files. Without `places` it is about the whole file."""
 
-    uri: str
-    type: str
-    name: str
-    summary: NotRequired[str]
     why: str
     places: list[PlaceAnswer]
     updated: NotRequired[LastChange]
-    unverified: NotRequired[UnverifiedAnswer]
-    superseded_by: NotRequired[SuccessorAnswer]
 
 
 class SymbolAnswer(TypedDict):

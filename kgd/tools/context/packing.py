@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.context.gathering import ANSWER, AREAS, FAR, Found
-from kgd.tools.nodes import SuccessorAnswer, UnverifiedAnswer, overlay_of
+from kgd.tools.nodes import Standing, UnverifiedAnswer, overlay_of
 from kgd.tools.paging import HARD_LIMIT, fitting, present, size_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
@@ -51,7 +51,7 @@ class More(TypedDict):
     uris: list[str]
 
 
-class ItemAnswer(TypedDict):
+class ItemAnswer(Standing):
     """Has `summary`, the beginning of the `text`, or both. Without `more`, the item is complete. `conflicts` are the
     fields with an open conflict, and `on_line` marks nodes about a symbol that contains a requested line."""
 
@@ -64,8 +64,6 @@ class ItemAnswer(TypedDict):
     paths: NotRequired[list[str]]
     on_line: NotRequired[bool]
     conflicts: NotRequired[list[str]]
-    unverified: NotRequired[UnverifiedAnswer]
-    superseded_by: NotRequired[SuccessorAnswer]
     more: NotRequired[More]
 
 

@@ -51,22 +51,24 @@ OPTIONAL = ("known_by", "likely_files", "tried_before")
 """Lists that are left out of an answer if they are empty."""
 
 
-class ChangeAnswer(TypedDict):
-    """An entry in the changelog of an `area`, or a code `commit` with its author and the requested `paths` that it
-    changed.
+class CodeCommit(TypedDict):
+    """A commit of the code. `why` is the reason in the message's body, `kind` is ``fix`` or ``revert``."""
 
-    `why` is the reason in the message's body, `kind` is ``fix`` or ``revert``.
-    """
+    commit: NotRequired[str]
+    by: NotRequired[str]
+    why: NotRequired[str]
+    kind: NotRequired[str]
+    reverted_by: NotRequired[list[str]]
+
+
+class ChangeAnswer(CodeCommit):
+    """An entry in the changelog of an `area`, or a code `commit` with its author and the requested `paths` that it
+    changed."""
 
     at: str
     what: str
-    why: NotRequired[str]
     area: NotRequired[str]
     task: NotRequired[str]
-    commit: NotRequired[str]
-    by: NotRequired[str]
-    kind: NotRequired[str]
-    reverted_by: NotRequired[list[str]]
     paths: NotRequired[list[str]]
 
 
@@ -198,7 +200,7 @@ class AskedLines(NamedTuple):
     last: int
 
 
-class LineAnswer(TypedDict):
+class LineAnswer(CodeCommit):
     """Adjacent lines of one origin. If `uncommitted`, they were written since the last commit; if `older`, before the
     history of a shallow clone. In both cases the other fields are missing.
 
@@ -211,13 +213,8 @@ class LineAnswer(TypedDict):
     text: str
     uncommitted: NotRequired[bool]
     older: NotRequired[bool]
-    commit: NotRequired[str]
     at: NotRequired[str]
-    by: NotRequired[str]
     what: NotRequired[str]
-    why: NotRequired[str]
-    kind: NotRequired[str]
-    reverted_by: NotRequired[list[str]]
     was: NotRequired[str]
 
 

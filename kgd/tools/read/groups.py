@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import Atlas
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools.nodes import overlay_of, title_of
+from kgd.tools.nodes import Brief, overlay_of, title_of
 from kgd.tools.paging import present
 from kgd.tools.read.grouping import (
     ALONE,
@@ -63,11 +63,7 @@ Mark = Literal["conflicts", "stale", "proposed"]
 """A mark of nodes; a group counts its nodes that have it."""
 
 
-class Member(TypedDict):
-    uri: str
-    type: str
-    name: str
-    summary: NotRequired[str]
+class Member(Brief):
     has_conflict: NotRequired[bool]
     is_stale: NotRequired[bool]
     is_proposed: NotRequired[bool]

@@ -31,7 +31,7 @@ from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_PATH, retrieve, tagged
 from kgd.tools import addressing, as_markdown, file_paths, origins, paging, symbol_facts, visibility, worktrees
 from kgd.tools.areas import ids
-from kgd.tools.nodes import LastChange, SuccessorAnswer, UnverifiedAnswer, printable, updated
+from kgd.tools.nodes import Brief, LastChange, Standing, printable, updated
 from kgd.tools.operation import (
     BUDGET,
     CURSOR,
@@ -100,24 +100,18 @@ class SearchParams(Params):
     workspace: str | None = None
 
 
-class HitAnswer(TypedDict):
+class HitAnswer(Brief, Standing):
     """`path` leads here from a node that matched by words or meaning; direct matches have no path. `lex` and `vec` are
     the scores of words and meaning, relative to the best; `line` is the first line of a symbol, or the line that
     quotes the query."""
 
-    uri: str
-    type: str
-    name: str
     line: NotRequired[int]
     score: float
     lex: NotRequired[float]
     vec: NotRequired[float]
     why: list[str]
     path: NotRequired[list[str]]
-    summary: NotRequired[str]
     snippet: NotRequired[str]
-    unverified: NotRequired[UnverifiedAnswer]
-    superseded_by: NotRequired[SuccessorAnswer]
     updated: NotRequired[LastChange]
 
 

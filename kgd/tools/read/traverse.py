@@ -21,7 +21,7 @@ from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.model.usage import Link as Counted
 from kgd.tools import addressing, as_markdown, nodes, paging, visibility
 from kgd.tools.model_decisions import Resolved, on_the_way
-from kgd.tools.nodes import ConflictAnswer, SuccessorAnswer, UnverifiedAnswer
+from kgd.tools.nodes import Brief, ConflictAnswer, Standing
 from kgd.tools.operation import (
     ADDRESS,
     AS_OF,
@@ -102,21 +102,15 @@ class Via(PathStep):
     through: NotRequired[list[PathStep]]
 
 
-class Reached(TypedDict):
+class Reached(Brief, Standing):
     """A node of the walk; a start has no `via`."""
 
-    uri: str
-    type: str
-    name: str
     cost: float
     via: NotRequired[Via]
     path: NotRequired[list[PathStep]]
-    summary: NotRequired[str]
     stored: NotRequired[bool]
     origin: NotRequired[Origin]
     origins: NotRequired[list[Origin]]
-    unverified: NotRequired[UnverifiedAnswer]
-    superseded_by: NotRequired[SuccessorAnswer]
     asked: NotRequired[list[str]]
 
 
