@@ -14,7 +14,7 @@ from kgd.graph.live_graph import LiveGraph
 from kgd.model.access import Principal, Scope, Verb
 from kgd.model.uri import Uri
 from kgd.tools import call
-from kgd.tools.read import grouping, groups
+from kgd.tools.read import graph_view, grouping
 from kgd.tools.read.graph_view import GRAPH_VIEW
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -256,7 +256,7 @@ def test_a_community_has_more_relations_inside_and_the_name_of_its_most_related_
 
 
 def test_an_opened_group_has_its_most_related_nodes_and_their_relations(known: Session, monkeypatch: Any) -> None:
-    monkeypatch.setattr(groups, "MEMBERS", 3)
+    monkeypatch.setattr(graph_view, "MEMBERS", 3)
     billing = next(group for group in grouped(known, "namespace", "billing")["groups"] if group["id"] == "billing")
     assert billing["members"][0]["name"] == "billing 5"
     assert (len(billing["members"]), billing["count"]) == (3, 6)
@@ -266,7 +266,7 @@ def test_an_opened_group_has_its_most_related_nodes_and_their_relations(known: S
 
 
 def test_opened_groups_share_the_number_of_shown_nodes(known: Session, monkeypatch: Any) -> None:
-    monkeypatch.setattr(groups, "MEMBERS_IN_ALL", 8)
+    monkeypatch.setattr(graph_view, "MEMBERS_IN_ALL", 8)
     answer = grouped(known, "namespace", "billing", "auth")
     assert [len(group["members"]) for group in answer["groups"] if group["id"] in PARTS] == [4, 4]
 
@@ -286,14 +286,14 @@ def test_nodes_have_classes_of_trouble_and_age(known: Session) -> None:
 
 
 def test_many_groups_become_one(known: Session, monkeypatch: Any) -> None:
-    monkeypatch.setattr(groups, "SHOWN", 1)
+    monkeypatch.setattr(graph_view, "SHOWN", 1)
     assert counts(grouped(known, "namespace")) == {"auth": 6, "Smaller groups": 7}
 
 
 def test_an_opened_group_of_smaller_areas_closes_the_groups_of_areas(
     known: Session, areas: tuple[str, str], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(groups, "SHOWN", 1)
+    monkeypatch.setattr(graph_view, "SHOWN", 1)
     assert counts(grouped(known, "area")).keys() == {"auth", "Smaller groups", "Money"}
     assert counts(grouped(known, "area", "~others")).keys() == {"Money", "Smaller groups"}
 

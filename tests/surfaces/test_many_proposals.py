@@ -17,8 +17,8 @@ from kgd.model.access import Principal, Scope
 from kgd.model.uri import Uri
 from kgd.tools import paging
 from kgd.tools.proposals.proposals import COMMENT, LISTED, PROPOSALS
+from kgd.tools.read.graph_view import groups
 from kgd.tools.read.grouping import proposed_of_walk
-from kgd.tools.read.groups import groups
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals, records
 from kgd.workspace.workspace import Workspace

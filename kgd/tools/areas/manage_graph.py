@@ -1,4 +1,6 @@
-"""The `manage_graph` tool: creates, updates and deletes atoms and molecules, one commit per call."""
+"""The tools that write areas, one commit per call: `manage_graph` creates, updates and deletes atoms and molecules;
+`manage_changelog` adds immutable entries about changes of an area and their reasons, and lists them, newest first.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,26 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import ATOM, MOLECULE, Atlas
 from kgd.errors import Invalid, KgdError, Stale
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
+from kgd.model.change import ChangeSet, Delete, Edit, Log, Unrelate, Upsert, subject_from
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
-from kgd.tools import visibility
-from kgd.tools.areas import ids, parameters
-from kgd.tools.areas.answers import AreaAnswer, Envelope, answer_of, answered, enveloped, moment_of
+from kgd.tools import addressing, origins, visibility
+from kgd.tools.areas import answers, ids, parameters
+from kgd.tools.areas.answers import (
+    AreaAnswer,
+    EntryAnswer,
+    Envelope,
+    answer_of,
+    answered,
+    entry_answer,
+    enveloped,
+    from_hub,
+    moment_of,
+)
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.nodes import title_of
 from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import When, period
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.admission import RELATED, related_relations
@@ -278,5 +291,85 @@ MANAGE_GRAPH = Operation(
     refusal=enveloped,
     offered=USUAL,
     place=60,
+    scope=Verb.WRITE,
+)
+
+
+MAX_LIMIT = 1_000
+
+_OF_ENTRIES = frozenset({"operation", "parentType", "parentId", "workspace", "projectId"})
+
+
+class ManageChangelogParams(parameters.AreaParams):
+    operation: Literal["append", "search"]
+    parentType: Literal["atom", "molecule"]
+    parentId: str
+    taskId: str | None = None
+    summary: str | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
+    offset: Annotated[int, Field(ge=0)] = 0
+    since: When = None
+    until: When = None
+    projectId: str | None = None
+    workspace: str | None = None
+
+    checks: ClassVar[Checks] = {"summary": parameters.summary}
+
+    @classmethod
+    def use(cls, operation: str, given: Mapping[str, Any]) -> Use:
+        if operation == "append":
+            return Use(("taskId", "summary"), _OF_ENTRIES)
+        return Use((), _OF_ENTRIES | {"limit", "offset", "since", "until"})
+
+
+class ManageChangelogData(TypedDict, total=False):
+    """`append` returns `entry`; `search` returns `entries` and `total`."""
+
+    entry: EntryAnswer
+    entries: list[EntryAnswer]
+    total: int
+
+
+def manage_changelog(session: Session, params: ManageChangelogParams) -> Envelope[ManageChangelogData]:
+    """`append` adds one immutable entry; `search` returns a page of entries and their total."""
+    return answered(_append(session, params) if params.operation == "append" else _search(session, params))
+
+
+def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
+    assert params.taskId is not None
+    assert params.summary is not None
+    text = parameters.summary(params.summary)
+    workspace = ids.project(session, params.workspace, params.projectId, [params.parentId], writing=True)
+    parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId", verb=Verb.WRITE)
+    task, before = ids.task(session, workspace, params.taskId, at="taskId")
+    entry = answers.new_entry(parent, task, text, time.time())
+    card = workspace.graph.card(parent)
+    message = subject_from("log", params.parentType, f"{card.name if card else parent}:", text.splitlines()[0])
+    edits = (*before, Log(entry))
+    session.submit(workspace, ChangeSet(edits, session.author(workspace), message, operation="manage_changelog"))
+    return {"entry": entry_answer(entry)}
+
+
+def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
+    if far := addressing.far(session, params.workspace or params.projectId, [params.parentId]):
+        return {**from_hub(session, far, "manage_changelog", params)["data"]}
+    workspace = ids.project(session, params.workspace, params.projectId, [params.parentId])
+    parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId")
+    since, until = period(params.since, params.until)
+    page, total = answers.entries(workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until)
+    data = {"entries": [entry_answer(entry) for entry in page], "total": total}
+    return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
+
+
+MANAGE_CHANGELOG = Operation(
+    name="manage_changelog",
+    title="Changelog of an area",
+    description="append: record what changed in an area and why (taskId, summary). search: its entries, newest first.",
+    hints=Hints(),
+    run=manage_changelog,
+    commits={"manage_changelog": "added to the changelog of"},
+    refusal=enveloped,
+    offered=USUAL,
+    place=70,
     scope=Verb.WRITE,
 )

@@ -26,8 +26,7 @@ from kgd.model.uri import Uri
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, paging
-from kgd.tools.graph.node_reads import PAGE_BYTES, whole
-from kgd.tools.graph.node_writes import MOST, DeleteResult, WriteParams, placing, remove, submitted
+from kgd.tools.graph.nodes import MOST, PAGE_BYTES, DeleteResult, WriteParams, placing, remove, submitted, whole
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
