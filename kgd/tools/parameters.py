@@ -36,6 +36,10 @@ from kgd.model.node import UNSEEN
 T = TypeVar("T")
 
 
+SHARED = ("cursor", "workspace")
+"""Parameters of many operations, listed after the others."""
+
+
 class Params(BaseModel):
     """Parameters of one operation. Unknown fields are refused.
 
@@ -52,9 +56,15 @@ class Params(BaseModel):
 
 
 class WorkspaceParams(Params):
-    """Parameters of an operation on one workspace. Schemas and messages list `workspace` last."""
+    """Parameters of an operation on one workspace; by default, other parameters or the caller's folder choose it."""
 
     workspace: str | None = None
+
+
+class Paged(WorkspaceParams):
+    """Parameters of an operation on one workspace whose answer may have more pages."""
+
+    cursor: str | None = None
 
 
 def read_many(value: Any) -> Any:
@@ -222,7 +232,7 @@ def _inside(holder: str, model: type[BaseModel], name: str = "") -> str:
 
 
 def _fields(model: type[BaseModel]) -> str:
-    return f"Known: {', '.join(sorted(model.model_fields, key=lambda name: name == 'workspace'))}."
+    return f"Known: {', '.join(sorted(model.model_fields, key=SHARED.__contains__))}."
 
 
 def _model_of(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
@@ -329,11 +339,11 @@ def _span(text: str, now: datetime, at: str) -> Span:
 def input_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of a tool's arguments: references inlined, titles and nulls left out, no extra properties.
 
-    `workspace`, which most tools have, is the last parameter.
+    The parameters in `SHARED`, which most tools have, are the last ones.
     """
     schema = model.model_json_schema()
-    if "workspace" in (properties := schema.get("properties", {})):
-        properties["workspace"] = properties.pop("workspace")
+    properties = schema.get("properties", {})
+    properties |= {name: properties.pop(name) for name in SHARED if name in properties}
     return _short(schema)
 
 

@@ -33,7 +33,7 @@ from kgd.tools.nodes import (
 )
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import mark_superseded, marks
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import Paged
 from kgd.tools.session import Session
 from kgd.tools.symbol_facts import TaskFiles
 from kgd.workspace.answers import Version
@@ -53,7 +53,7 @@ NAMED_FILES = 3
 AUTHORS = 10
 
 
-class CoverageParams(Params):
+class CoverageParams(Paged):
     path: Annotated[str, Field(description="a folder of the code tree; default: its top")] = ""
     area: Annotated[str | None, Field(description="instead: the files of this atom")] = None
     order: Annotated[
@@ -61,8 +61,6 @@ class CoverageParams(Params):
         Field(description="gaps: lowest coverage first; covered: entries with an area first"),
     ] = "name"
     limit: Annotated[int, Field(ge=1, le=500)] = 50
-    cursor: str | None = None
-    workspace: str | None = None
 
 
 class AreaShare(TypedDict):
@@ -330,11 +328,9 @@ COVERAGE = Operation(
 )
 
 
-class AreaFactsParams(Params):
+class AreaFactsParams(Paged):
     area: Annotated[str, Field(description="an atom")]
     limit: Annotated[int, Field(ge=1, le=200)] = 30
-    cursor: str | None = None
-    workspace: str | None = None
 
 
 class FactAnswer(Brief, Standing):

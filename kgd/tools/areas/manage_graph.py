@@ -67,7 +67,6 @@ class ManageGraphParams(parameters.AreaParams):
     createdByTaskId: Annotated[str | None, Field(description="task:// or a URL")] = None
     lastTaskId: str | None = None
     cascade: bool = False
-    workspace: str | None = None
 
     checks: ClassVar[Checks] = {
         "name": parameters.name,
@@ -311,7 +310,6 @@ class ManageChangelogParams(parameters.AreaParams):
     since: When = None
     until: When = None
     projectId: str | None = None
-    workspace: str | None = None
 
     checks: ClassVar[Checks] = {"summary": parameters.summary}
 

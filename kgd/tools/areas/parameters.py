@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation, KgdError
-from kgd.tools.parameters import Params, explain_one, refuse_unseen
+from kgd.tools.parameters import WorkspaceParams, explain_one, refuse_unseen
 from kgd.workspace.writing.admission import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
 
 _HALF = re.compile("[\ud800-\udfff]").search
@@ -40,7 +40,7 @@ class Use:
     takes: Collection[str]
 
 
-class AreaParams(Params):
+class AreaParams(WorkspaceParams):
     """Arguments of an area tool. One refusal names all missing, unused and wrong arguments.
 
     The specification's own bounds refuse long texts; pydantic's bound only triggers the check for unpaired surrogates.

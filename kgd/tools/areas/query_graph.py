@@ -64,7 +64,6 @@ class QueryGraphParams(parameters.AreaParams):
     changelogLimit: Annotated[int, Field(ge=0, le=MAX_LIMIT)] = 5
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
     offset: Annotated[int, Field(ge=0)] = 0
-    workspace: str | None = None
 
     checks: ClassVar[Checks] = {"paths": parameters.requested_paths, "query": parameters.query}
 

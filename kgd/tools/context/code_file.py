@@ -41,7 +41,7 @@ from kgd.tools.nodes import (
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.paging import present
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.symbol_facts import TaskFiles
 from kgd.tools.visibility import Sees
@@ -57,11 +57,10 @@ READ_WITHIN = 2.0
 State = Literal["text", "binary", "large", "link", "absent", "unreadable", "ignored", "deleted", "withheld"]
 
 
-class CodeParams(Params):
+class CodeParams(WorkspaceParams):
     uri: Annotated[str, Field(description=f"a file of the code tree: {ADDRESS}")]
     first: Annotated[int, Field(ge=1, description="number of the first line")] = 1
     limit: Annotated[int, Field(ge=0, le=10_000, description="number of lines; 0: only the nodes about the file")] = 500
-    workspace: str | None = None
 
 
 class CodeCommitAnswer(TypedDict):

@@ -34,7 +34,7 @@ from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import Many, Params, When, future, period
+from kgd.tools.parameters import WorkspaceParams, Many, When, future, period
 from kgd.tools.read.search import UNSEARCHED, unindexed
 from kgd.tools.session import Hint, Session, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
@@ -71,7 +71,7 @@ GAPS_NAMED = 20
 """Largest number of patterns in a suggested area."""
 
 
-class ContextParams(Params):
+class ContextParams(WorkspaceParams):
     paths: Annotated[Many[str], Field(max_length=1_000, description="files, FILE:LINE, FILE#SYMBOL, directories")] = (
         Field(default_factory=list)
     )
@@ -84,7 +84,6 @@ class ContextParams(Params):
     until: When = None
     budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
     context_id: str | None = None
-    workspace: str | None = None
 
 
 class Call(TypedDict):

@@ -24,7 +24,7 @@ from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, option
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.proposals.seen import unanswered
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals
@@ -65,9 +65,8 @@ WORTH_RECORDING = (
 )
 
 
-class PrimeParams(Params):
+class PrimeParams(WorkspaceParams):
     budget: Annotated[int, Field(ge=1, description="tokens")] = BUDGET
-    workspace: str | None = None
 
 
 class SectionAnswer(TypedDict):

@@ -19,7 +19,7 @@ from kgd.tools import addressing, paging, worktrees
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import Many, Paged
 from kgd.tools.session import Session
 from kgd.tools.write.code_moves import after_rename, with_folders
 from kgd.tools.write.put import PutResult, answer_of
@@ -29,14 +29,12 @@ MOVED = 3
 """Largest number of renamed files and folders in the next step."""
 
 
-class StaleParams(Params):
+class StaleParams(Paged):
     verify: Annotated[Many[str], Field(max_length=200, description="nodes that still hold")] = Field(
         default_factory=list
     )
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    cursor: str | None = None
     dry_run: bool = False
-    workspace: str | None = None
 
 
 class StaleNode(Brief):
@@ -123,10 +121,8 @@ STALE = Operation(
 )
 
 
-class BrokenParams(Params):
+class BrokenParams(Paged):
     limit: Annotated[int, Field(ge=1, le=500)] = 50
-    cursor: str | None = None
-    workspace: str | None = None
 
 
 class MissingLink(TypedDict):

@@ -30,7 +30,7 @@ from kgd.tools.graph.nodes import MOST, PAGE_BYTES, DeleteResult, WriteParams, p
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
+from kgd.tools.parameters import EdgeTypes, WorkspaceParams, Many, Paged, Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.visibility import mentioned, walked
 from kgd.tools.write import changes
@@ -81,13 +81,11 @@ def _key(id: str) -> int | None:
         return None
 
 
-class EdgesParams(Params):
+class EdgesParams(Paged):
     uri: str
     direction: Literal["in", "out", "both"] = "both"
     edge_types: EdgeTypes = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=10_000)] = 2_000
-    cursor: str | None = None
-    workspace: str | None = None
 
 
 class EdgeAnswer(TypedDict):
@@ -337,7 +335,7 @@ LARGEST = 32 * 2**20
 """Largest size in bytes of all nodes of one answer together."""
 
 
-class RetrieveParams(Params):
+class RetrieveParams(WorkspaceParams):
     query: Annotated[str, Field(description="words; optional with tags")] = ""
     namespace: str = ""
     types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
@@ -350,7 +348,6 @@ class RetrieveParams(Params):
     since: When = None
     until: When = None
     content: bool = False
-    workspace: str | None = None
 
 
 class PathAnswer(TypedDict):

@@ -25,7 +25,7 @@ from kgd.tools import addressing, nodes, origins, paging
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation, Reflects
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import JsonObject, Many, Message, Params, RequestId, read_object
+from kgd.tools.parameters import WorkspaceParams, JsonObject, Many, Message, Paged, Params, RequestId, read_object
 from kgd.tools.session import Session
 from kgd.tools.write import changes
 from kgd.tools.write.put import written
@@ -52,15 +52,13 @@ SourceParam = Annotated[
 ]
 
 
-class NodesParams(Params):
+class NodesParams(Paged):
     uris: Annotated[Many[str] | None, Field(max_length=MOST_NAMED)] = None
     namespace: str | None = None
     source: SourceParam = None
     types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
     content: Annotated[bool, Field(description="with the full text")] = True
     limit: Annotated[int, Field(ge=1, le=2_000)] = 500
-    cursor: str | None = None
-    workspace: str | None = None
 
 
 class NodesResult(TypedDict):
@@ -162,9 +160,8 @@ NODES = Operation(
 )
 
 
-class SnapshotParams(Params):
+class SnapshotParams(WorkspaceParams):
     anew: Annotated[bool, Field(description="rewrite the file first, because the current one cannot be read")] = False
-    workspace: str | None = None
 
 
 class SnapshotResult(TypedDict):
@@ -213,12 +210,11 @@ class NewNode(changes.Upsert):
     namespace: str = ""
 
 
-class WriteParams(Params):
+class WriteParams(WorkspaceParams):
     """The parameters of every write: the subject of its commit, and the id of the request."""
 
     message: Message = ""
     request_id: RequestId = ""
-    workspace: str | None = None
 
 
 class CreateParams(WriteParams):

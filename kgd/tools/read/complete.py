@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from kgd.model.uri import OWNED
 from kgd.tools import addressing
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
@@ -21,10 +21,9 @@ SCHEMES = sorted(OWNED - {"concept", "file", "dir", "symbol", "chunk", "message"
 """Schemes that a bare word may begin: the schemes of nodes that people name."""
 
 
-class CompleteParams(Params):
+class CompleteParams(WorkspaceParams):
     kind: Literal["node", "task", "atom", "workspace"] = "node"
     text: str = ""
-    workspace: str | None = None
 
 
 class CompleteResult(TypedDict):

@@ -37,7 +37,7 @@ from kgd.tools.operation import (
 )
 from kgd.tools.origins import mark
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, present, size_of
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import Many, Paged
 from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations
 from kgd.tools.session import Session, enter_working_set, note_reads
@@ -63,15 +63,13 @@ AROUND = 400
 """Number of bytes of a message in an answer, apart from its text."""
 
 
-class GetParams(Params):
+class GetParams(Paged):
     uris: Annotated[Many[str], Field(min_length=1, max_length=200, description="URIs or paths")]
     include: Many[Part] = Field(default_factory=lambda: list[Part](("content", "relations")))
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
-    cursor: str | None = None
     context_id: str | None = None
-    workspace: str | None = None
 
 
 class Missing(TypedDict):

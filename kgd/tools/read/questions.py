@@ -22,7 +22,7 @@ from kgd.retrieval.query import Question
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import LIMIT, Command, Hints, Operation, option
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
 from kgd.workspace.served import Beside
 from kgd.workspace.workspace import Workspace
@@ -42,10 +42,9 @@ REMOVED = "…"
 log = logging.getLogger(__name__)
 
 
-class QuestionsParams(Params):
+class QuestionsParams(WorkspaceParams):
     dismiss: Annotated[str | None, Field(description="id of a question to remove before listing")] = None
     limit: Annotated[int, Field(ge=1, le=200)] = 20
-    workspace: str | None = None
 
 
 class QuestionAnswer(TypedDict):

@@ -49,7 +49,7 @@ from kgd.tools.operation import (
 )
 from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room
-from kgd.tools.parameters import EdgeTypes, Many, Params, When, future, period
+from kgd.tools.parameters import EdgeTypes, Many, Paged, When, future, period
 from kgd.tools.read import questions
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
@@ -77,7 +77,7 @@ LOOKED = 200
 """Number of hits in each list of a search to test."""
 
 
-class SearchParams(Params):
+class SearchParams(Paged):
     query: Annotated[str, Field(max_length=200_000, description="words; optional with tags")] = ""
     types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
@@ -96,8 +96,6 @@ class SearchParams(Params):
     until: When = None
     limit: Annotated[int, Field(ge=1, le=200, description="of each list")] = 10
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
-    cursor: str | None = None
-    workspace: str | None = None
 
 
 class HitAnswer(Brief, Standing):

@@ -38,7 +38,7 @@ from kgd.tools.operation import (
 )
 from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room, clip
-from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.parameters import EdgeTypes, Many, Paged
 from kgd.tools.read.traverse_across import (
     BROKEN_SHOWN,
     Absent,
@@ -63,7 +63,7 @@ EXAMINED = 200
 """Largest number of relations of a start, on each side, whose types are examined for an error."""
 
 
-class TraverseParams(Params):
+class TraverseParams(Paged):
     start: Annotated[Many[str], Field(min_length=1, max_length=100, description="URIs or paths")]
     to: Annotated[
         str | None, Field(description="only the cheapest path to this node; by default of any cost, in both directions")
@@ -83,9 +83,7 @@ class TraverseParams(Params):
         Many[Literal["edges", "path", "alternatives"]],
         Field(description="the relations among the nodes; each node's whole path; with `to`, two further paths"),
     ] = Field(default_factory=list)
-    cursor: str | None = None
     context_id: str | None = None
-    workspace: str | None = None
 
 
 PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequired[Literal["in"]]})
