@@ -71,8 +71,15 @@ class AreaShare(TypedDict):
     files: int
 
 
-class FolderAnswer(TypedDict):
-    """`covered` files have an area, `shared` files have several; only the areas with the most files are listed."""
+class Shares(TypedDict):
+    """The areas with the most files, and the number of the others."""
+
+    areas: list[AreaShare]
+    more_areas: NotRequired[int]
+
+
+class FolderAnswer(Shares):
+    """`covered` files have an area, `shared` files have several."""
 
     path: str
     name: str
@@ -80,26 +87,20 @@ class FolderAnswer(TypedDict):
     files: int
     covered: int
     shared: int
-    areas: list[AreaShare]
-    more_areas: NotRequired[int]
 
 
-class FileAnswer(TypedDict):
+class FileAnswer(Shares):
     """`facts` is the number of nodes about the file, if the call is about an area."""
 
     path: str
     name: str
     uri: str
-    areas: list[AreaShare]
-    more_areas: NotRequired[int]
     facts: NotRequired[int]
 
 
-class OverlapAnswer(TypedDict):
+class OverlapAnswer(Shares):
     """Areas with common files, the number of these files, and a folder that contains some of them."""
 
-    areas: list[AreaShare]
-    more_areas: NotRequired[int]
     files: int
     folder: str
 

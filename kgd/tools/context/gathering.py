@@ -354,9 +354,7 @@ def _touched_by(findings: Findings, task: Uri) -> None:
 
 def by_keywords(findings: Findings, text: str) -> None:
     """Find memories with the text's keywords as tags, then the hits of a search for it."""
-    if words := keywords(text):
-        for number, hit in enumerate(findings.tagged(words, TAGGED, MEMORIES)):
-            findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
+    _tagged(findings, keywords(text), NEAR)
     if text.strip():
         answers = findings.answers(text[:2_000], TAGGED)
         clear = answers.hits[0].score * CLEAR if answers.hits else 0.0
@@ -556,9 +554,13 @@ def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
 def _tagged_like(findings: Findings, areas: Sequence[Found]) -> None:
     """Add memories that have the name of an area as a tag."""
     names = [word for area in areas[:6] for word in keywords(findings.title(area.uri), 4)]
-    if names:
-        for number, hit in enumerate(findings.tagged(names, TAGGED, MEMORIES)):
-            findings.add(hit.uri, FAR, ", ".join(hit.why), number)
+    _tagged(findings, names, FAR)
+
+
+def _tagged(findings: Findings, tags: Sequence[str], closeness: int) -> None:
+    """Add memories with any of these tags."""
+    for number, hit in enumerate(findings.tagged(tags, TAGGED, MEMORIES)):
+        findings.add(hit.uri, closeness, ", ".join(hit.why), number)
 
 
 def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:

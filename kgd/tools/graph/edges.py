@@ -26,7 +26,17 @@ from kgd.model.uri import Uri
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, paging
-from kgd.tools.graph.nodes import MOST, PAGE_BYTES, DeleteResult, WriteParams, placing, remove, submitted, whole
+from kgd.tools.graph.nodes import (
+    MOST,
+    PAGE_BYTES,
+    DeleteResult,
+    WriteParams,
+    WriteResult,
+    placing,
+    remove,
+    submitted,
+    whole,
+)
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
@@ -193,11 +203,8 @@ class CreateParams(WriteParams):
     edges: Annotated[Many[NewEdge], Field(min_length=1, max_length=MOST)]
 
 
-class CreateResult(TypedDict):
-    workspace: str
-    commit: str | None
+class CreateResult(WriteResult):
     edges: list[EdgeAnswer]
-    warnings: list[str]
 
 
 def create(session: Session, params: CreateParams) -> CreateResult:

@@ -225,11 +225,16 @@ class CreateParams(WriteParams):
     ]
 
 
-class CreateResult(TypedDict):
+class WriteResult(TypedDict):
+    """A write in one commit; `commit` is None if nothing changed."""
+
     workspace: str
     commit: str | None
-    nodes: list[NodeAnswer]
     warnings: list[str]
+
+
+class CreateResult(WriteResult):
+    nodes: list[NodeAnswer]
 
 
 def create(session: Session, params: CreateParams) -> CreateResult:
@@ -388,11 +393,8 @@ class UpdateParams(WriteParams, changes.PlainParams):
     expect_version: int | None = Field(default=None, ge=0)
 
 
-class UpdateResult(TypedDict):
-    workspace: str
-    commit: str | None
+class UpdateResult(WriteResult):
     node: NodeAnswer
-    warnings: list[str]
 
 
 def update(session: Session, params: UpdateParams) -> UpdateResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -40,6 +40,7 @@ from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, pr
 from kgd.tools.parameters import Many, Paged
 from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations
+from kgd.tools.read.traverse_across import Detail, detail_of
 from kgd.tools.session import Session, enter_working_set, note_reads
 from kgd.workspace.proposals.proposals import LONGEST, Marks
 from kgd.workspace.workspace import Workspace
@@ -72,7 +73,7 @@ class GetParams(Paged):
     context_id: str | None = None
 
 
-class Missing(TypedDict):
+class Missing(Detail):
     """A requested node without an answer. `reason` is gone, forbidden, unreachable or unknown_workspace for a node of a
     hub; not_then for a node that did not exist at the requested commit; invalid for text that is not an address."""
 
@@ -81,8 +82,6 @@ class Missing(TypedDict):
     invalid_file: NotRequired[InvalidAnswer]
     reason: NotRequired[str]
     workspace: NotRequired[str]
-    last_seen: NotRequired[str]
-    detail: NotRequired[str]
 
 
 class ProposedAnswer(TypedDict):
@@ -223,17 +222,8 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
     found = reads.look(workspace, asked[index], following)
     if isinstance(found, FarNode):
         return found
-    answer: Missing = {
-        "uri": asked[index],
-        "similar": list(found.similar),
-        "reason": found.reason,
-        "workspace": workspace,
-    }
-    answer |= present(
-        last_seen=nodes.moment(found.last_seen) if found.last_seen is not None else "",
-        detail=fenced_line(found.detail, 200),
-    )
-    return answer
+    answer: dict[str, Any] = {"uri": asked[index], "similar": list(found.similar), **detail_of(found)}
+    return cast("Missing", {**answer, "reason": found.reason, "workspace": workspace})
 
 
 def _with_trust(session: Session, home: str, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:

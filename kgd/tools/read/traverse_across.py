@@ -16,12 +16,13 @@ from typing_extensions import TypedDict
 from kgd.daemon.other_workspaces import seen
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.graph.cross_workspace import Absence, Crossing
-from kgd.graph.edges import BrokenLink, EdgeSource, Visited
+from kgd.graph.edges import EdgeSource, Visited
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, origins, visibility
+from kgd.tools.hub_reads import FarMissing
 from kgd.tools.nodes import Trust, moment
 from kgd.tools.origins import Origin
 from kgd.tools.paging import present
@@ -35,6 +36,8 @@ HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
 
 
 class Detail(TypedDict):
+    """Why another workspace cannot be read, and the last contact with it."""
+
     last_seen: NotRequired[str]
     detail: NotRequired[str]
 
@@ -164,32 +167,20 @@ def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: in
     for link, absence in crossing.broken():
         if link.source not in answered:
             continue
+        found: Broken = {
+            "source": link.source,
+            "type": link.type,
+            "target": link.target,
+            "reason": "missing",
+            "weight": plain_weight(link.weight),
+        }
         if workspace_of(link.target) not in (None, asked.inside):
-            others.append(_broken_across(link, absence))
+            found["workspace"] = workspace_of(link.target) or ""
+            others.append({**found, "reason": absence.reason, **detail_of(absence)})
         elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
             # The code tree's past is not recorded.
-            own.append(
-                {
-                    "source": link.source,
-                    "type": link.type,
-                    "target": link.target,
-                    "reason": "missing",
-                    "weight": plain_weight(link.weight),
-                }
-            )
+            own.append(found)
     return own[:most] + others
-
-
-def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
-    return {
-        "source": link.source,
-        "type": link.type,
-        "target": link.target,
-        "reason": absence.reason,
-        "workspace": workspace_of(link.target) or "",
-        "weight": plain_weight(link.weight),
-        **_detail(absence),
-    }
 
 
 def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri], Absence]:
@@ -203,7 +194,7 @@ def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri
 
 
 def absent(uri: Uri, absence: Absence) -> Absent:
-    return {"uri": uri, "reason": absence.reason, "workspace": workspace_of(uri) or "", **_detail(absence)}
+    return {"uri": uri, "reason": absence.reason, "workspace": workspace_of(uri) or "", **detail_of(absence)}
 
 
 def refused(asked: Asked) -> list[Absent]:
@@ -214,7 +205,7 @@ def refused(asked: Asked) -> list[Absent]:
     ]
 
 
-def _detail(absence: Absence) -> Detail:
+def detail_of(absence: Absence | FarMissing) -> Detail:
     last_seen = moment(absence.last_seen) if absence.last_seen is not None else ""
     told: Detail = present(last_seen=last_seen, detail=fenced_line(absence.detail, 200))
     return told
