@@ -34,7 +34,7 @@ from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import WorkspaceParams, Many, When, future, period
+from kgd.tools.parameters import Many, When, WorkspaceParams, future, period
 from kgd.tools.read.search import UNSEARCHED, unindexed
 from kgd.tools.session import Hint, Session, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace

@@ -40,7 +40,7 @@ from kgd.tools.graph.nodes import (
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import EdgeTypes, WorkspaceParams, Many, Paged, Params, When, period
+from kgd.tools.parameters import EdgeTypes, Many, Paged, Params, When, WorkspaceParams, period
 from kgd.tools.session import Session
 from kgd.tools.visibility import mentioned, walked
 from kgd.tools.write import changes

@@ -25,7 +25,7 @@ from kgd.tools import addressing, nodes, origins, paging
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation, Reflects
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import WorkspaceParams, JsonObject, Many, Message, Paged, Params, RequestId, read_object
+from kgd.tools.parameters import JsonObject, Many, Message, Paged, Params, RequestId, WorkspaceParams, read_object
 from kgd.tools.session import Session
 from kgd.tools.write import changes
 from kgd.tools.write.put import written
