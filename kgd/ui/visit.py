@@ -16,9 +16,9 @@ from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.tools import EVERY, SERVED, addressing
 from kgd.tools import call as call_locally
-from kgd.tools.history.recent import unreviewed
 from kgd.tools.hubs.token_calls import allowed, call, refusal
 from kgd.tools.operation import Answer
+from kgd.tools.recent_commits import unreviewed
 from kgd.tools.session import Session
 from kgd.ui.sessions import Visitor
 from kgd.ui.words import next_step, sentence

@@ -15,8 +15,8 @@ from kgd.git.layout import locate
 from kgd.git.refs import move_ref
 from kgd.model.change import Author
 from kgd.model.uri import Uri
-from kgd.tools.history.recent import REVIEWED, SHARED_NOTE, Approvals, last_review, note_review, reviewer, unreviewed
 from kgd.tools.parameters import moment_of
+from kgd.tools.recent_commits import REVIEWED, SHARED_NOTE, Approvals, last_review, note_review, reviewer, unreviewed
 from kgd.ui.sessions import Visitor
 from kgd.ui.visit import Visit
 from kgd.workspace.proposals import proposals
@@ -116,7 +116,7 @@ def test_commits_of_others_since_the_last_review_are_counted_with_new_ones(
 def test_unreviewed_commits_are_counted_within_the_limit_of_a_review(
     learned: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgd.tools.history.recent.MOST_COMMITS", 3)
+    monkeypatch.setattr("kgd.tools.recent_commits.MOST_COMMITS", 3)
     assert unreviewed(ws, "Bob Builder") == (3, True)
     learned.put(changes=upsert("notes/x", summary="the agent's"))
     assert unreviewed(ws, "Bob Builder") == (3, True)
@@ -484,7 +484,7 @@ def test_pages_of_a_workspace_with_a_damaged_history_have_no_count(
     def fail(*_: object) -> bytes:
         raise program.GitFailed(["rev-list"], 128, "fatal: bad object")
 
-    monkeypatch.setattr("kgd.tools.history.recent.program.run", fail)
+    monkeypatch.setattr("kgd.tools.recent_commits.program.run", fail)
     assert visit.counts() == {"stale": 0, "conflicts": 0, "proposals": 0}
 
 

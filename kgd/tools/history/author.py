@@ -19,13 +19,13 @@ from kgd.model.access import Verb
 from kgd.model.change import VERIFY, Author
 from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.history.recent import MOST_COMMITS, by_agent, known_authors, recent_commits
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
+from kgd.tools.recent_commits import MOST_COMMITS, by_agent, known_authors, recent_commits
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.proposals import proposals

@@ -19,12 +19,12 @@ from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.recent import correction, is_callers
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, line, made_at, printable, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present
 from kgd.tools.parameters import When, WorkspaceParams, future, period
+from kgd.tools.recent_commits import correction, is_callers
 from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of, nothing_left
 from kgd.workspace.answers import Entry

@@ -25,7 +25,11 @@ from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.history import RevertResult
-from kgd.tools.history.recent import (
+from kgd.tools.nodes import is_agent, made_at, moment
+from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
+from kgd.tools.paging import HARD_LIMIT, Room, clip, present
+from kgd.tools.parameters import Many, Message, When, WorkspaceParams, future, moment_of, period
+from kgd.tools.recent_commits import (
     MOST_COMMITS,
     Approvals,
     Reverts,
@@ -37,10 +41,6 @@ from kgd.tools.history.recent import (
     note_review,
     recent_commits,
 )
-from kgd.tools.nodes import is_agent, made_at, moment
-from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
-from kgd.tools.paging import HARD_LIMIT, Room, clip, present
-from kgd.tools.parameters import Many, Message, When, WorkspaceParams, future, moment_of, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange

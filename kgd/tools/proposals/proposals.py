@@ -17,7 +17,6 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.recent import correction
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, present, size_of
@@ -37,6 +36,7 @@ from kgd.tools.proposals.seen import (
     seen,
     unanswered,
 )
+from kgd.tools.recent_commits import correction
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import Outcome
