@@ -20,7 +20,7 @@ from kgd.errors import Damaged, Unavailable, of_defect
 from kgd.git.layout import locate
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
-from kgd.tools.workspaces import setup
+from kgd.tools.workspaces import opening
 from kgd.workspace.workspace import Workspace
 from tests.git.support import git
 from tests.waiting import until
@@ -60,7 +60,7 @@ def test_up_waits_for_the_code_tree_and_reports_the_files_that_it_reads(
         (session.cwd / f"{number}.py").write_text("x = 1\n")
     reported: list[tuple[int, int | None, str]] = []
     monkeypatch.setattr(workspace_watch, "FIRST_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(setup, "REPORT_SECONDS", 0.001)
+    monkeypatch.setattr(opening, "REPORT_SECONDS", 0.001)
     monkeypatch.setattr(session, "progress", lambda *told: reported.append(told))
     assert tools.call(session, "up", {})["counts"]["files"] == 300
     assert any(message == "reading the code tree" for _, _, message in reported)

@@ -35,7 +35,7 @@ BUGS = {
     "11-not-cloned": Bug(
         "an empty path with a remote becomes a new workspace",
         "kgd/tools/workspaces/setup.py",
-        "elif entry is not None and clones.remote_of(entry):",
+        "elif entry is not None and opening.remote_of(entry):",
         "elif False:",
         (
             f"{_PLACES}test_up_clones_a_workspace_whose_entry_has_a_remote",
@@ -45,7 +45,7 @@ BUGS = {
     "11-clone-in-outer-repository": Bug(
         "an empty folder inside a code repository is not cloned into",
         "kgd/tools/workspaces/setup.py",
-        "entry.standalone or clones.is_free(entry, directory)",
+        "entry.standalone or opening.is_free(entry, directory)",
         "entry.standalone",
         (f"{_PLACES}test_an_empty_folder_inside_a_code_repository_is_cloned_into_itself",),
     ),

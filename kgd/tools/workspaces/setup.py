@@ -1,22 +1,18 @@
-"""The operations `up`, `uninstall` and `workspaces`, for this machine's own command line only."""
+"""The operations `up`, `clone`, `uninstall` and `workspaces`, for this machine's own command line only."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.codec.settings import PATH, decode_settings, first_files
-from kgd.config import git_own_file
+from kgd.codec.settings import first_files
+from kgd.config.credentials import check_reference
 from kgd.config.entries import Entry
-from kgd.daemon.workspace_watch import scanned
 from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git import creation
 from kgd.git import layout as layouts
@@ -25,23 +21,17 @@ from kgd.git.discovery import find_place
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
 from kgd.git.refs import HEAD, checked_out
-from kgd.git.remote_settings import remotes
+from kgd.git.remote_settings import check_ref, parse_url
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing, worktrees
 from kgd.tools.hubs import join
-from kgd.tools.nodes import invalid
-from kgd.tools.operation import Command, Hints, Operation, option
+from kgd.tools.operation import TOKEN, Command, Hints, Operation, option
 from kgd.tools.paging import present
 from kgd.tools.parameters import Environment, WorkspaceParams
 from kgd.tools.session import Session
-from kgd.tools.workspaces import clones
-from kgd.tools.workspaces.checks import REPORT_SECONDS
-from kgd.tools.workspaces.status import INVALID_SHOWN, FindingAnswer, code_findings, tree_counts
-from kgd.workspace.workspace import Workspace
-
-LONGEST_SCAN = 60.0
-"""Seconds for which `up` waits for the code tree; the daemon reads the rest of it later."""
+from kgd.tools.workspaces import opening
+from kgd.tools.workspaces.opening import Made, UpResult, brought_up, directory_of
 
 
 class UpParams(WorkspaceParams):
@@ -54,30 +44,13 @@ class UpParams(WorkspaceParams):
     environment: Environment = Field(default_factory=dict, description="the user's environment, for access to remotes")
 
 
-class UpResult(TypedDict):
-    workspace: str
-    path: str
-    git_dir: str
-    branch: str
-    created: bool
-    restored: NotRequired[bool]
-    published: list[str]
-    counts: dict[str, int]
-    warnings: list[str]
-    adopted: NotRequired[str]
-    code_tree: NotRequired[str]
-    named_after: NotRequired[str]
-    findings: NotRequired[list[FindingAnswer]]
-    dry_run: NotRequired[bool]
-
-
 def up(session: Session, params: UpParams) -> UpResult:
     """Find the workspace of a directory, clone it from its remote, or create it. A second call changes nothing."""
     id = params.id or params.workspace
     if id is not None and not is_workspace_id(id):
         raise Invalid("an id is 1 to 63 lower-case letters, digits and dashes, and does not begin with a dash", at="id")
     directory, entry = _meant(session, params, id)
-    if params.bare or (entry is not None and (entry.standalone or clones.is_free(entry, directory))):
+    if params.bare or (entry is not None and (entry.standalone or opening.is_free(entry, directory))):
         params = params.model_copy(update={"standalone": True})
     found = _found(directory, id, params)
     if found is None and params.dry_run:
@@ -100,76 +73,11 @@ def up(session: Session, params: UpParams) -> UpResult:
     return answer
 
 
-def _invalid(workspace: Workspace) -> list[str]:
-    """The files that cannot be read, at most `INVALID_SHOWN`, each with its line and the reason."""
-    found = (invalid(workspace, one) for one in workspace.invalid_files()[:INVALID_SHOWN])
-    return [f"{one['path']}:{one['line']}: {one['reason']}" for one in found]
-
-
 def _elsewhere(session: Session, made: Made) -> str:
     """The path at which another repository is registered under the id of this workspace; empty if there is none."""
-    known = session.daemon.registry.current().entries.get(_id_of(made.layout))
+    known = session.daemon.registry.current().entries.get(opening.id_of(made.layout))
     is_other = known is not None and known.path and session.daemon.places.is_there(known)
     return known.path if known is not None and is_other else ""
-
-
-def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) -> UpResult:
-    """Open and register a found or created workspace, and describe it."""
-    layout = made.layout
-    if replace or made.cloned:
-        let_go_of(session, _id_of(layout), layout)
-    if made.cloned:
-        clones.register(session, layout, made.cloned)
-    session.here = None
-    workspace = _opened(session, directory if layout.in_code else layout.folder, layout)
-    answer: UpResult = {
-        "workspace": workspace.id,
-        "path": str(layout.folder),
-        "git_dir": str(layout.git_dir),
-        "branch": layout.branch,
-        "created": made.created,
-        "published": [f"{one.name} ({one.url.text} {one.ref})" for one in remotes(layout)],
-        "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
-        "warnings": [*_shipped(layout), *_misnamed(session, layout, workspace.id), *_invalid(workspace)],
-    }
-    answer |= present(
-        code_tree=str(workspace.layout.code_tree or ""),
-        findings=code_findings(workspace),
-        restored=made.restored,
-        adopted=made.adopted,
-    )
-    if made.adopted and not answer["published"]:
-        answer["warnings"].append("changes stay on this machine until `kgd share`")
-    if made.unreachable:
-        answer["warnings"].append(f"the code's remote could not be checked for a workspace: {made.unreachable}")
-    if not layouts.is_known(layout, git_own_file()):
-        who = layouts.person(layout, git_own_file())
-        answer["warnings"].append(
-            f"git does not know who you are, so your commits are by {who.name} <{who.email}>: "
-            "set `git config --global user.name NAME` and `git config --global user.email ADDRESS`"
-        )
-    return answer
-
-
-def _opened(session: Session, directory: Path, layout: Layout) -> Workspace:
-    """Open a workspace and wait until its code tree is read, with reports of progress."""
-    deadline = time.monotonic() + LONGEST_SCAN
-    with ThreadPoolExecutor(1, "kgd-up") as thread:
-        running = thread.submit(session.daemon.workspace, directory=directory)
-        while not wait([running], REPORT_SECONDS).done:
-            _report(session, layout)
-        workspace = running.result()
-    while time.monotonic() < deadline and _report(session, layout):
-        time.sleep(REPORT_SECONDS)
-    return workspace
-
-
-def _report(session: Session, layout: Layout) -> bool:
-    """Report the progress of the first scan of the code tree; returns whether it is running."""
-    scan = scanned(layout.code_tree) if layout.code_tree else None
-    done, total = scan or (0, 0)
-    session.progress(done, total or None, "reading the code tree" if scan else "opening the workspace")
-    return scan is not None
 
 
 def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, Entry | None]:
@@ -189,15 +97,7 @@ def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, En
         return directory, known
     if known is not None or id is not None:
         return directory, None
-    return directory, next((one for one in entries.values() if clones.is_at(one, directory)), None)
-
-
-def _misnamed(session: Session, layout: Layout, id: str) -> Iterator[str]:
-    """Warnings about entries of other ids at the place of this workspace."""
-    for entry in session.daemon.registry.current().entries.values():
-        found = session.daemon.places.find(entry) if entry.id != id else None
-        if found is not None and found.git_dir == layout.git_dir:
-            yield f"workspaces.yaml also has '{entry.id}' here: remove that entry, or give it another path"
+    return directory, next((one for one in entries.values() if opening.is_at(one, directory)), None)
 
 
 def _planned(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> UpResult:
@@ -216,32 +116,9 @@ def _planned(session: Session, directory: Path, id: str | None, params: UpParams
         "dry_run": True,
     }
     is_restored = bool(layout and layouts.removed(layout))
-    adopted = clones.remote_of(entry) if entry is not None and not is_restored else ""
+    adopted = opening.remote_of(entry) if entry is not None and not is_restored else ""
     planned |= present(restored=is_restored, adopted=adopted)
     return planned
-
-
-def let_go_of(session: Session, id: str, layout: Layout) -> None:
-    """Unregister another repository that has this id; its files stay."""
-    for workspace in session.daemon.opened():
-        if workspace.id == id and workspace.layout.git_dir != layout.git_dir:
-            session.daemon.forget(workspace)
-    entry = session.daemon.registry.current().entries.get(id)
-    there = session.daemon.places.find(entry) if entry is not None else None
-    if there is not None and there.git_dir != layout.git_dir:
-        session.daemon.registry.forget(id)
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A found or created workspace. `cloned` is the registry entry with the clone's source."""
-
-    layout: Layout
-    created: bool = False
-    restored: bool = False
-    adopted: str = ""
-    unreachable: str = ""
-    cloned: Entry | None = None
 
 
 def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
@@ -254,7 +131,7 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
         )
     if layout is None or (params.standalone and layout.folder != directory):
         return None
-    known = _id_of(layout)
+    known = opening.id_of(layout)
     if id is not None and id != known:
         raise InvariantViolation(
             f"this workspace has the id '{known}', which is part of all its URIs",
@@ -283,7 +160,7 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
     restored = kept is not None
 
     def allow(store: ObjectStore, tip: ObjectId) -> None:
-        _refuse_other(session, id, _id_at(store, tip, directory), params)
+        _refuse_other(session, id, opening.id_at(store, tip, directory), params)
 
     if place and place.top and layouts.is_clone(place):
         store = layouts.standalone_layout(place).open()
@@ -292,8 +169,8 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
     if kept is not None:
         store = ObjectStore(kept)
         allow(store, store.ref(HEAD) or b"")
-    elif entry is not None and clones.remote_of(entry):
-        cloned = clones.clone_to(
+    elif entry is not None and opening.remote_of(entry):
+        cloned = opening.clone_to(
             session,
             directory if place is None else place,
             entry,
@@ -302,7 +179,7 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
             bare=params.bare,
         )
         if cloned is not None:
-            return Made(cloned.layout, True, adopted=cloned.source, cloned=entry)
+            return cloned
     if place:
         asked = adopt(directory, environment=params.environment, allow=allow)
         if asked.layout is not None:
@@ -363,57 +240,124 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
     return name
 
 
-def _id_of(layout: Layout) -> str:
-    store = layout.open()
-    return _id_at(store, store.ref(HEAD) or store.ref(layout.branch), layout.git_dir)
+_LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 
 
-def _id_at(store: ObjectStore, tip: ObjectId | None, where: Path) -> str:
-    blob = store.entry(store.tree_of(tip), PATH) if tip else None
-    if blob is None:
-        raise InvariantViolation("this repository has no kgd.yaml", at=str(where), next="Run `kgd doctor`.")
-    return decode_settings(store.read(blob), newer=True).workspace
+class CloneParams(WorkspaceParams):
+    source: Annotated[str, Field(max_length=2_048, description="a workspace of the registry, or a git address")]
+    path: Annotated[
+        str | None, Field(description="the path in the registry, else a folder named after the workspace")
+    ] = None
+    ref: str = ""
+    token: str = ""
+    replace: bool = False
+    bare: bool = False
+    environment: Environment = Field(default_factory=dict)
 
 
-def directory_of(session: Session, named: str | None) -> Path:
-    """Resolve a directory given on the command line, relative to the client's directory; None means the client's
-    directory.
+def clone(session: Session, params: CloneParams) -> UpResult:
+    """Clone a shared workspace, register it with its remote, and keep it in sync.
 
     Raises:
-        Invalid: Neither directory is known.
+        NotFound: The registry does not have the workspace or its remote, or the remote has no workspace.
+        InvariantViolation: The workspace is already on this machine, or the directory has files.
+        KgdError: The address is wrong, the remote cannot be reached, or its content was refused.
     """
-    base = session.cwd
-    if named is None and base is None:
-        raise Invalid("your current directory does not exist any more", at="directory", next="Change to another one.")
-    path = Path(named or "")
-    return (path if path.is_absolute() else (base or Path("/")) / path).resolve()
+    entry, folder = _source(session, params)
+    directory = directory_of(session, params.path or entry.path or folder)
+    found = entry.id
+
+    def allow(id: str) -> None:
+        nonlocal found
+        found = id
+        known = session.daemon.registry.current().entries.get(id)
+        if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
+            raise InvariantViolation(
+                f"the workspace '{id}' is already on this machine",
+                at=known.path,
+                next="Work with it there, or let this clone take its place with --replace.",
+            )
+
+    if entry.id:
+        allow(entry.id)
+    cloned = opening.clone_to(session, directory, entry, params.environment, allow=allow, bare=params.bare)
+    if cloned is None:
+        raise NotFound(
+            "the remote has no workspace yet",
+            at=opening.remote_of(entry),
+            next="Name the workspace's ref with --ref, or create a workspace with `kgd up` and share it there.",
+        )
+    known = session.daemon.registry.current().entries.get(found, Entry(found))
+    wanted = Entry(found, remote=opening.remote_of(entry), ref=entry.ref, token=entry.token, sync=known.sync)
+    return brought_up(session, directory, replace(cloned, cloned=wanted), replace=params.replace)
 
 
-_SHIPPING = {
-    "package.json": re.compile(r'\A(?!.*"private"\s*:\s*true)(?!.*"files"\s*:)', re.DOTALL),
-    "Dockerfile": re.compile(r"^\s*(?:COPY|ADD)\s(?:.*\s)?\./?[ \t]+\S", re.MULTILINE),
-    "MANIFEST.in": re.compile(r"^\s*(?:graft\s+\.|global-include|recursive-include\s+\.)", re.MULTILINE),
-    "pyproject.toml": re.compile(r"\bhatchling\b"),
-}
-"""The files of builds that ship all files of the tree, and their text in that case."""
+def _source(session: Session, params: CloneParams) -> tuple[Entry, str]:
+    """The entry to clone, from the registry or an address, and the folder's name to use if the entry has no path."""
+    if params.token:
+        check_reference(params.token)
+    if params.ref:
+        check_ref(params.ref)
+    known = session.daemon.registry.current().entries.get(params.source)
+    if known is not None:
+        if not opening.remote_of(known):
+            raise NotFound(
+                f"the registry has no remote for '{known.id}'",
+                at="source",
+                next="Give its git address instead, or add `remote:` to its entry in workspaces.yaml.",
+            )
+        return Entry(
+            known.id,
+            known.path,
+            remote=opening.remote_of(known),
+            ref=params.ref or known.ref,
+            token=params.token or known.token,
+            sync=known.sync,
+        ), known.id
+    base = session.cwd or Path("/")
+    if is_workspace_id(params.source) and not (base / params.source).exists():
+        ids = ", ".join(session.daemon.workspace_ids()[:8]) or "none"
+        raise NotFound(
+            f"the registry has no workspace '{params.source}'",
+            at="source",
+            next=f"Known: {ids}. To clone another, give its git address.",
+        )
+    url = parse_url(params.source, base)
+    name = _LAST(url.text)
+    if name is None:
+        raise Invalid("the address does not end in a repository name", at="source", next="Name a PATH for the clone.")
+    return Entry("", remote=url.text, ref=params.ref, token=params.token), name[1]
 
 
-def _shipped(layout: Layout) -> Iterator[str]:
-    """Warnings about builds that would ship the work tree, because they read .gitignore but not info/exclude."""
-    root = layout.code_tree
-    if root is None or not layout.in_code:
-        return
-    ignored = any(
-        ".kgd" in {line.strip("/ ") for line in (root / name).read_text(errors="replace").splitlines()}
-        for name in (".gitignore", ".dockerignore", ".npmignore")
-        if (root / name).is_file()
-    )
-    if ignored:
-        return
-    for name, ships in _SHIPPING.items():
-        if (root / name).is_file() and ships.search((root / name).read_text(errors="replace")):
-            yield f"a build with {name} may ship .kgd/: add it to that tool's ignore file"
-            return
+CLONE = Operation(
+    name="clone",
+    title="Clone a workspace",
+    description="Clones a shared workspace and keeps it in sync.",
+    hints=Hints(open_world=True),
+    run=clone,
+    commands=(
+        Command(
+            "Sharing",
+            "clone a shared workspace here, and keep it in sync with its origin",
+            (
+                option("source", value="ID|URL"),
+                option(
+                    "path", "the folder (default: the registry's path, or one named after ID or URL)", "PATH", nargs="?"
+                ),
+                option("--ref", "the ref on the remote", "REF"),
+                TOKEN,
+                option("--replace", "replace another repository registered under its id"),
+                option("--bare", "without a work tree, for a hub"),
+            ),
+            place=70,
+            examples=(
+                ("kgd clone git@example.com:team/infra.git", "another team's workspace, in a folder of its own"),
+            ),
+            ask="place",
+            print="printing_running.init",
+        ),
+    ),
+)
 
 
 class UninstallParams(WorkspaceParams):
