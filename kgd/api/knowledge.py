@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.api import values
-from kgd.api.calling import Calling, NodeRef, texts, uri_of
+from kgd.api.calling import Calling, NodeRef, Progress, texts, uri_of
 from kgd.api.values import (
     ChunkResult,
     Commit,
@@ -25,9 +25,6 @@ from kgd.api.values import (
 )
 from kgd.errors import NotFound, Unavailable
 from kgd.model.uri import scheme_of
-
-if TYPE_CHECKING:
-    from kgd.api.calling import Progress
 
 PAGE_TOKENS = 10_000
 PAGE_NODES = 500

@@ -106,12 +106,15 @@ class ConflictField(TypedDict):
     now: NotRequired[Any]
 
 
-class ConflictAnswer(TypedDict):
+class DisputedAnswer(TypedDict):
     """Different versions of a node's fields, by different people."""
 
     id: str
     uri: str
     fields: dict[str, ConflictField]
+
+
+class ConflictAnswer(DisputedAnswer):
     next: str
 
 
@@ -173,6 +176,8 @@ class Cut(TypedDict):
 
 
 class CommitLine(TypedDict):
+    """`pushed_by` and `accepted_by` are verified, if known; the author is a claim of the commit."""
+
     commit: str
     at: str
     author: str
@@ -524,14 +529,8 @@ def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = N
     """A commit in one line. The message is replaced unless the caller may read all nodes that the commit changed."""
     message = entry.subject if workspace is None or sees_all(workspace, entry, sees) else UNSEEN_MESSAGE
     told: CommitLine = {"commit": entry.commit, "at": made_at(entry), "author": entry.author, "message": message}
-    return {**told, **brought_by(entry)}  # type: ignore[typeddict-item]
-
-
-def brought_by(entry: Entry) -> dict[str, str]:
-    """The names of the commit's pusher and of the person who accepted it, if known. Unlike these, the author is an
-    unverified claim."""
-    known = {"pushed_by": entry.pushed_by, "accepted_by": entry.accepted_by}
-    return {field: name for field, name in known.items() if name}
+    told |= present(pushed_by=entry.pushed_by, accepted_by=entry.accepted_by)
+    return told
 
 
 def sees_all(workspace: Workspace, entry: Entry, sees: Sees | None) -> bool:

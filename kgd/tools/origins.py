@@ -8,11 +8,12 @@ and a merge never raises the trust level.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Forbidden, NotFound
+from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness, verification
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
@@ -21,12 +22,9 @@ from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools.addressing import similar
 from kgd.tools.nodes import Trust, UnverifiedAnswer, moment, successor_of
 from kgd.tools.paging import present
-
-if TYPE_CHECKING:
-    from kgd.freshness.citations import Unverified
-    from kgd.tools.session import Session
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 
 class Origin(TypedDict):

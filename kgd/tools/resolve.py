@@ -16,9 +16,8 @@ from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
 from kgd.tools.conflicts import check_subject, is_digest, settled_before, settled_in, subject_of, with_authors
-from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
-from kgd.tools.nodes import ConflictField
+from kgd.tools.nodes import DisputedAnswer
 from kgd.tools.operation import MESSAGE, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present, size_of
 from kgd.tools.parameters import JsonObject, Many, Message, Params, WorkspaceParams
@@ -28,7 +27,7 @@ from kgd.tools.proposals.seen import ProposalAnswer
 from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer
-from kgd.tools.write.put import PutResult, answer_of
+from kgd.tools.write.put import Rehearsed, answer_of, rehearsed
 from kgd.workspace.answers import OpenConflict, Outcome
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import LIST_CONFLICTS
@@ -66,8 +65,7 @@ class Settled(TypedDict):
     fields: dict[str, Any]
 
 
-class ResolveResult(PutResult):
-    would: NotRequired[Foretold]
+class ResolveResult(Rehearsed):
     settled: NotRequired[list[Settled]]
 
 
@@ -83,9 +81,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
     settled = {one.conflict for one in edits}
-    answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run, settled=settled))
-    if outcome.would:
-        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+    answer = cast(ResolveResult, rehearsed(session, workspace, outcome, dry_run=params.dry_run, settled=settled))
     if not outcome.repeated:
         reads = session.settles(workspace)
         answer["settled"] = [
@@ -227,13 +223,10 @@ class ResolveConflictsParams(WorkspaceParams):
     via: Via = "auto"
 
 
-class Remaining(TypedDict):
+class Remaining(DisputedAnswer):
     """An undecided conflict with both sides, and the reason why it is undecided."""
 
-    id: str
-    uri: str
     why: str
-    fields: dict[str, ConflictField]
 
 
 class ResolveConflictsResult(TypedDict):

@@ -14,7 +14,7 @@ from kgd.model.node import Node
 from kgd.model.text_merge import origin_versions
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.nodes import line
+from kgd.tools.nodes import CommitLine, line
 from kgd.tools.operation import BUDGET, CURSOR, URI, Command, Hints, Operation
 from kgd.tools.paging import LEAST, Room, fitting, present
 from kgd.tools.parameters import WorkspaceParams
@@ -35,18 +35,12 @@ class BlameParams(WorkspaceParams):
     cursor: str | None = None
 
 
-class Range(TypedDict):
+class Range(CommitLine):
     """Lines that one commit wrote. If `earlier`, this is the oldest compared commit, and the lines may be older."""
 
     first: int
     last: int
-    commit: str
-    at: str
-    author: str
-    pushed_by: NotRequired[str]
-    accepted_by: NotRequired[str]
     client: NotRequired[str]
-    message: str
     text: str
     earlier: NotRequired[bool]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Annotated, NotRequired, cast
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -17,16 +17,24 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
-from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
+from kgd.tools.differences import LONGEST_VALUE, NodeDiff, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, line, made_at, printable, sees_all
+from kgd.tools.nodes import (
+    UNSEEN_MESSAGE,
+    CommitLine,
+    DisputedAnswer,
+    line,
+    made_at,
+    printable,
+    sees_all,
+)
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present
 from kgd.tools.parameters import When, WorkspaceParams, future, period
 from kgd.tools.recent_commits import correction, is_callers
 from kgd.tools.session import Session
-from kgd.tools.write.put import SETTLING, PutResult, answer_of, nothing_left
+from kgd.tools.write.put import SETTLING, PutResult, Rehearsed, nothing_left, rehearsed
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
@@ -53,28 +61,14 @@ class HistoryParams(WorkspaceParams):
     cursor: str | None = None
 
 
-class ResolvedConflict(TypedDict):
-    """A conflict that the commit resolved, with the versions of that time."""
-
-    id: str
-    uri: str
-    fields: dict[str, ConflictField]
-
-
-class Commit(TypedDict):
-    commit: str
-    at: str
-    author: str
-    pushed_by: NotRequired[str]
-    accepted_by: NotRequired[str]
+class Commit(CommitLine):
     client: NotRequired[str]
     operation: NotRequired[str]
-    message: str
     nodes: list[str]
     more_nodes: NotRequired[int]
     diff: NotRequired[list[NodeDiff]]
     more_diff: NotRequired[int]
-    resolved: NotRequired[list[ResolvedConflict]]
+    resolved: NotRequired[list[DisputedAnswer]]
 
 
 class HistoryResult(TypedDict):
@@ -246,11 +240,7 @@ class RevertParams(WorkspaceParams):
     dry_run: bool = False
 
 
-class RevertResult(PutResult):
-    would: NotRequired[Foretold]
-
-
-def revert(session: Session, params: RevertParams) -> RevertResult:
+def revert(session: Session, params: RevertParams) -> Rehearsed:
     workspace = addressing.choose(session, params.workspace, writing=True)
     return _revert_named(session, workspace, params.commit, "revert", params.message, dry_run=params.dry_run)
 
@@ -260,7 +250,7 @@ class UndoParams(WorkspaceParams):
     dry_run: bool = False
 
 
-def undo(session: Session, params: UndoParams) -> RevertResult:
+def undo(session: Session, params: UndoParams) -> Rehearsed:
     """Revert one commit: without its id, the newest change by the caller that is not undone yet; a revert counts as a
     change. Each further call undoes the change before that one. Files just saved by hand are committed first; this
     compares the stamps of all files of the work tree.
@@ -305,7 +295,7 @@ def _and_more(count: int) -> str:
 
 def _revert_named(
     session: Session, workspace: Workspace, named: str, operation: str, message: str = "", *, dry_run: bool
-) -> RevertResult:
+) -> Rehearsed:
     """Revert the commit that the caller names. If nothing is left to revert, a warning gives the reason."""
     commit = session.commit(workspace, named)
     answer, is_something = _revert_commits(session, workspace, [commit], operation, message, dry_run=dry_run)
@@ -316,7 +306,7 @@ def _revert_named(
 
 def _revert_commits(
     session: Session, workspace: Workspace, commits: Sequence[str], operation: str, message: str = "", *, dry_run: bool
-) -> tuple[RevertResult, bool]:
+) -> tuple[Rehearsed, bool]:
     """Revert the last of `commits` and record the others as reverted with it.
 
     Returns the answer, and whether there was anything to revert.
@@ -325,9 +315,7 @@ def _revert_commits(
     message = message or (subject_of_revert(entry.subject, entry.operation) if len(commits) > 1 else "")
     changes = ChangeSet(tuple(map(Revert, commits)), session.author(workspace), message, operation=operation)
     outcome = session.submit(workspace, changes, dry_run=dry_run)
-    answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
-    if outcome.would:
-        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+    answer = rehearsed(session, workspace, outcome, dry_run=dry_run)
     answer["reverted"] = line(entry)
     answer["warnings"] += _reopened(session, workspace, answer, commits)
     return answer, bool(outcome.commit or (outcome.would and not outcome.would.is_empty))
@@ -384,7 +372,7 @@ def _commit(
     return answer
 
 
-def _resolved(one: Conflict) -> ResolvedConflict:
+def _resolved(one: Conflict) -> DisputedAnswer:
     return {"id": one.id, "uri": one.uri, "fields": {name: nodes.disputed(one, name) for name in one.fields}}
 
 

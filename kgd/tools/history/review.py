@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
 from itertools import groupby, islice
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -22,9 +22,8 @@ from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.differences import FieldDiff, foretold
+from kgd.tools.differences import FieldDiff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.history import RevertResult
 from kgd.tools.nodes import is_agent, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present
@@ -42,7 +41,7 @@ from kgd.tools.recent_commits import (
     recent_commits,
 )
 from kgd.tools.session import Session
-from kgd.tools.write.put import answer_of
+from kgd.tools.write.put import Rehearsed, rehearsed
 from kgd.workspace.answers import Entry, NodeChange
 from kgd.workspace.history.commits import changed_fields
 from kgd.workspace.workspace import Workspace
@@ -146,7 +145,7 @@ class ReviewResult(TypedDict):
     older: NotRequired[str]
     newer: NotRequired[str]
     conflicts: NotRequired[int]
-    reverted: NotRequired[RevertResult]
+    reverted: NotRequired[Rehearsed]
     next: NotRequired[str]
 
 
@@ -470,7 +469,7 @@ def _selected(
 
 def _revert(
     session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
-) -> RevertResult:
+) -> Rehearsed:
     """Make one commit that reverts the listed changes to these nodes; other and later changes stay."""
     nodes = _selected(session, workspace, params.revert, "revert", params.group, learned)
     only = list(dict.fromkeys(uri for uris in nodes.values() for uri in uris))
@@ -478,10 +477,7 @@ def _revert(
     subject = params.message or f"review: revert {only[0]}" + (f" and {len(only) - 1} more" if only[1:] else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run)
-    answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=params.dry_run))
-    if outcome.would:
-        answer["would"] = foretold(outcome.would)
-    return answer
+    return rehearsed(session, workspace, outcome, dry_run=params.dry_run)
 
 
 def _unchanged(workspace: Workspace, uri: Uri, group: str | None) -> NotFound:

@@ -14,8 +14,8 @@ from kgd.model.access import Verb
 from kgd.model.change import Author
 from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
-from kgd.tools import addressing, paging, visibility
-from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
+from kgd.tools import addressing, paging
+from kgd.tools.differences import Foretold, NodeDiff, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
@@ -38,7 +38,7 @@ from kgd.tools.proposals.seen import (
 )
 from kgd.tools.recent_commits import correction
 from kgd.tools.session import Session
-from kgd.tools.write.put import PutResult, answer_of
+from kgd.tools.write.put import Rehearsed, rehearsed
 from kgd.workspace.answers import Outcome
 from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.proposals import SEE_CHANGES, Chosen, Proposal
@@ -180,10 +180,9 @@ class AcceptParams(WorkspaceParams):
     dry_run: bool = False
 
 
-class AcceptResult(PutResult):
+class AcceptResult(Rehearsed):
     proposal: str
     left: int
-    would: NotRequired[Foretold]
 
 
 def accept(session: Session, params: AcceptParams) -> AcceptResult:
@@ -224,13 +223,10 @@ def _accepted(
         )
     outcome = session.seen(workspace, outcome)
     written = _written(workspace, outcome, dry_run=dry_run)
-    answer = answer_of(workspace, outcome, dry_run=dry_run)
+    answer = rehearsed(session, workspace, outcome, dry_run=dry_run)
     left = [one for one in proposals.listed(workspace) if one.ref == found.ref]
     count = len(proposals.look(workspace, left[0]).changes) if left else 0
-    result = cast(AcceptResult, {**answer, **written, "proposal": found.id, "left": count})
-    if dry_run and outcome.would:
-        result["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
-    return result
+    return cast(AcceptResult, {**answer, **written, "proposal": found.id, "left": count})
 
 
 def _written(workspace: Workspace, outcome: Outcome, *, dry_run: bool) -> dict[str, Any]:

@@ -101,18 +101,21 @@ def sync(session: Session, params: SyncParams) -> RemotesResult:
     return _answer(workspace, [_after_round(one) for one in answers])
 
 
-class ShareParams(WorkspaceParams):
-    remote: str | None = None
+class AccessParams(WorkspaceParams):
     ref: str | None = None
     token: str = ""
     sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
     environment: Environment = Field(default_factory=dict)
 
 
+class ShareParams(AccessParams):
+    remote: str | None = None
+
+
 def share(session: Session, params: ShareParams) -> RemotesResult:
     """Publish to the repository's remote: the remote of the code, or the workspace's origin if the workspace was
     cloned."""
-    workspace = _mine(session, params.workspace, params.environment)
+    workspace = _mine(session, params)
     layout = workspace.layout
     found = code_remotes(
         layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
@@ -136,58 +139,52 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
     return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
 
-class RemoteParams(WorkspaceParams):
+class RemoteParams(AccessParams):
     action: Literal["list", "add", "remove", "show"] = "list"
     name: str | None = None
     url: str | None = None
-    ref: str | None = None
-    token: str = ""
-    sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
     direction: Literal["both", "pull", "push"] = "both"
-    environment: Environment = Field(default_factory=dict)
 
 
 def remote(session: Session, params: RemoteParams) -> RemotesResult:
-    workspace = _mine(session, params.workspace, params.environment)
+    workspace = _mine(session, params)
     syncing = session.daemon.syncing(workspace)
-    if params.action == "list":
-        return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
-    if not params.name:
+    if params.action != "list" and not params.name:
         url_too = " URL" if params.action == "add" else ""
         raise Invalid("name the remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
-    if params.action == "remove":
-        gone = remote_settings.remote(workspace.layout, params.name)
-        if syncing.is_registered(gone):
+    if params.action == "add":
+        return _named(session, workspace, params)
+    is_one = params.name and params.action != "list"
+    known = remote_settings.remote(workspace.layout, params.name or "") if is_one else None
+    if params.action == "remove" and known is not None:
+        if syncing.is_registered(known):
             session.daemon.registry.forget_remote(workspace.id)
-        remote_settings.remove(workspace.layout, params.name)
+        remote_settings.remove(workspace.layout, known.name)
         syncing.reload()
-        if is_kept_as(session.daemon.home.state, gone.token, _kept_name(workspace, gone)):
-            drop(session.daemon.home.state, gone.token)
-    elif params.action == "show":
-        remote_settings.remote(workspace.layout, params.name)
-        return _answer(
-            workspace, [_shown(one, workspace) for one in syncing.machines() if one.remote.name == params.name]
-        )
-    else:
-        if not params.url:
-            raise Invalid(
-                "the address of the remote is missing",
-                at="url",
-                next=Advice(Do("remote", action="add", name="NAME", url="URL"), "."),
-            )
-        there = remote_settings.parse_url(params.url, session.cwd or Path("/"))
-        ref = params.ref or workspace.layout.branch
-        stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
-        return _add(
-            session, workspace, Remote(params.name, there, ref, params.token, params.sync, params.direction), stored
-        )
-    return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
+        if is_kept_as(session.daemon.home.state, known.token, _kept_name(workspace, known)):
+            drop(session.daemon.home.state, known.token)
+    shown = (one for one in syncing.machines() if params.action != "show" or one.remote.name == params.name)
+    return _answer(workspace, [_shown(one, workspace) for one in shown])
 
 
-def _mine(session: Session, id: str | None, environment: Environment) -> Workspace:
-    workspace = addressing.choose(session, id, writing=True)
-    if environment:
-        session.daemon.syncing(workspace).environment = environment
+def _named(session: Session, workspace: Workspace, params: RemoteParams) -> RemotesResult:
+    """Add the remote that the parameters name."""
+    if not params.url:
+        raise Invalid(
+            "the address of the remote is missing",
+            at="url",
+            next=Advice(Do("remote", action="add", name="NAME", url="URL"), "."),
+        )
+    name, there = params.name or "", remote_settings.parse_url(params.url, session.cwd or Path("/"))
+    stored = remote_settings.settings_of(workspace.layout, name).get(f"remote.{name}.url", "")
+    wanted = Remote(name, there, params.ref or workspace.layout.branch, params.token, params.sync, params.direction)
+    return _add(session, workspace, wanted, stored)
+
+
+def _mine(session: Session, params: AccessParams) -> Workspace:
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    if params.environment:
+        session.daemon.syncing(workspace).environment = params.environment
     return workspace
 
 

@@ -17,13 +17,11 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
+from kgd.tools.session import Session
 from kgd.tools.write.code_moves import MovedCode, code_move
 from kgd.tools.write.subjects import target
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import NoSuchNode
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
 
 Spell = Callable[[str, str], Uri]
 """Maps (text, at) to the canonical URI. A changed node's workspace must be known; a target's need not be."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 from typing_extensions import TypedDict
 
@@ -13,16 +14,12 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.moving import is_moved, moving_edits
+from kgd.model.change import Edit
 from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, file_paths
 from kgd.tools.nodes import overlay_of, printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kgd.model.change import Edit
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 NOTICED_WITHIN = 2.0
 """Seconds to wait for the watch of the code tree."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -20,6 +20,7 @@ from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape, ranks_
 from kgd.model.uri import OWNED, Uri, build, scheme_of_type
 from kgd.tools import addressing, visibility
 from kgd.tools.areas import ids
+from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.operation import (
@@ -48,10 +49,6 @@ from kgd.tools.write.subjects import cited_code, subject_of, superseded, without
 from kgd.workspace.answers import Outcome
 from kgd.workspace.history.history import reverted_by
 from kgd.workspace.workspace import Workspace
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
 
 Conflicts = Literal["resolve", "show"]
 
@@ -224,6 +221,20 @@ def answer_of(
         "warnings": warnings,
     }
     answer |= present(deleted=list(outcome.deleted), repeated=outcome.repeated, dry_run=dry_run)
+    return answer
+
+
+class Rehearsed(PutResult):
+    would: NotRequired[Foretold]
+
+
+def rehearsed(
+    session: Session, workspace: Workspace, outcome: Outcome, *, dry_run: bool, settled: Collection[str] = ()
+) -> Rehearsed:
+    """Like `answer_of`, with the changes that a dry run would make."""
+    answer = cast(Rehearsed, answer_of(workspace, outcome, dry_run=dry_run, settled=settled))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     return answer
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, NotFound
@@ -26,10 +25,6 @@ from kgd.tools import addressing, file_paths, symbol_facts, worktrees
 from kgd.tools.nodes import printable
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
 
 _OF_A_PAGE = re.compile(r"(?P<path>[^#\n]+)#L(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?").fullmatch
 """Lines as hosts of repositories write them, such as ``src/app.py#L12-L20``."""
