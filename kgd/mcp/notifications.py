@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -21,7 +21,7 @@ import anyio
 import anyio.lowlevel
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.types import (
     LOG_LEVEL_META_KEY,
@@ -44,8 +44,6 @@ from kgd.tools.session import Progress
 
 PROGRESS_SECONDS = 0.25
 """Shortest time in seconds between two progress notifications of a call."""
-BURST = 256
-"""Number of events after which the streams may drain."""
 WAITING = 64
 """Largest number of notifications that are queued for a client; later ones are dropped."""
 
@@ -230,31 +228,11 @@ def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
     yield f"kgd://{workspace}/status"
 
 
-class Bus:
-    """In-process fan-out that counts its listeners, so that a commit costs nothing if there are no listeners."""
-
-    def __init__(self) -> None:
-        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._listeners)
-
-    async def publish(self, event: ServerEvent) -> None:
-        for listener in list(self._listeners.values()):
-            listener(event)
-        await anyio.lowlevel.checkpoint()
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        token = object()
-        self._listeners[token] = listener
-        return lambda: self._listeners.pop(token, None) and None
-
-
 class Subscriptions:
     """The subscribers of each resource. Lives on the event loop; `announce` may be called from any thread."""
 
     def __init__(self) -> None:
-        self.bus = Bus()
+        self.bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self.bus)
         self._legacy: dict[str, dict[int, ServerSession]] = {}
         self._listened: Counter[str] = Counter()
@@ -268,7 +246,7 @@ class Subscriptions:
 
     @property
     def watched(self) -> bool:
-        return bool(self.bus) or bool(self._legacy)
+        return bool(self._legacy or +self._listened)
 
     def workspaces(self) -> set[str]:
         """The workspaces whose resources have subscribers. May be called from any thread."""
@@ -293,13 +271,10 @@ class Subscriptions:
 
     async def publish(self, uris: Iterable[str]) -> None:
         """Notify the subscribers; returns when every stream has the events."""
-        for number, uri in enumerate(uris):
+        for uri in uris:
             for session in list(self._legacy.get(uri, {}).values()):
                 await self._notify(session, uri)
-            if self.bus:
-                await self.bus.publish(ResourceUpdated(uri=uri))
-            elif number % BURST == BURST - 1:
-                await anyio.lowlevel.checkpoint()
+            await self.bus.publish(ResourceUpdated(uri=uri))
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
         """Handle the legacy `resources/subscribe`; lasts until the connection ends."""
