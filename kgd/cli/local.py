@@ -230,7 +230,7 @@ def _quoted(word: str) -> str:
 
 
 def completion(given: Given, options: Given) -> int:
-    from kgd.cli import completion as scripts
+    from kgd.cli import reference as scripts
 
     chosen = given.get("shell") or shell()
     if chosen not in scripts.SHELLS:

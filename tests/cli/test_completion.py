@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.cli import completion
+from kgd.cli import reference
 from kgd.cli.commands import GROUPS, VERBS
 from kgd.tools.read.complete import MOST
 from tests.cli.conftest import Kgd
@@ -35,11 +35,11 @@ ASKED = {
 def _bash(line: str) -> set[str]:
     words = " ".join(f"'{word}'" for word in line.split(" "))
     ask = f'COMP_WORDS=({words}); COMP_CWORD={line.count(" ")}; _kgd; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    return _printed("bash", f"{completion.script('bash')}\n{ask}")
+    return _printed("bash", f"{reference.script('bash')}\n{ask}")
 
 
 def _fish(line: str) -> set[str]:
-    told = _printed("fish", f"{completion.script('fish')}\ncomplete -C '{line}'")
+    told = _printed("fish", f"{reference.script('fish')}\ncomplete -C '{line}'")
     return {one.partition("\t")[0] for one in told}
 
 
@@ -69,7 +69,7 @@ def test_fish_offers_files_where_it_knows_no_words(tmp_path: Path, monkeypatch: 
 @pytest.mark.slow
 @pytest.mark.needs("zsh")
 def test_zsh_completes_the_command_line(tmp_path: Path) -> None:
-    (tmp_path / "kgd.zsh").write_text(completion.script("zsh"))
+    (tmp_path / "kgd.zsh").write_text(reference.script("zsh"))
     with Typed(tmp_path) as shell:
         shell.send(f"source {tmp_path}/kgd.zsh; bindkey -e\n")
         for line, became in ASKED.items():
@@ -111,9 +111,9 @@ class Typed:
         os.waitpid(self._pid, 0)
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", reference.SHELLS)
 def test_every_command_is_offered(shell: str) -> None:
-    script = completion.script(shell)
+    script = reference.script(shell)
     assert [verb.name for verb in VERBS if verb.group in GROUPS and verb.name not in script] == []
 
 
@@ -163,7 +163,7 @@ def _bash_offers(line: str) -> set[str]:
     words, last = _split(line), line.split(" ")[-1]
     kept = last[: last.rindex(":") + 1] if ":" in last else ""
     asked = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _kgd"
-    return {kept + one for one in _printed("bash", f"{completion.script('bash')}\n{asked}\n{PRINTED}")}
+    return {kept + one for one in _printed("bash", f"{reference.script('bash')}\n{asked}\n{PRINTED}")}
 
 
 PRINTED = """printf '%s\\n' "${COMPREPLY[@]}\""""
@@ -189,7 +189,7 @@ def test_fish_completes_nodes_and_workspaces_of_the_daemon(nodes: Kgd) -> None:
 @pytest.mark.slow
 @pytest.mark.needs("zsh")
 def test_zsh_completes_a_node(nodes: Kgd, tmp_path: Path) -> None:
-    (tmp_path / "kgd.zsh").write_text(completion.script("zsh"))
+    (tmp_path / "kgd.zsh").write_text(reference.script("zsh"))
     with Typed(tmp_path) as shell:
         shell.send(f"source {tmp_path}/kgd.zsh; bindkey -e\n")
         shell.send("kgd get gotcha:keys-r\t")
