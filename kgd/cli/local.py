@@ -168,7 +168,7 @@ def _remove_home(home: Home) -> None:
 
 def service(given: Given, options: Given) -> int:
     chosen = given.get("system") or ("launchd" if sys.platform == "darwin" else "systemd")
-    sys.stdout.write(_unit(chosen, Home.find(), _program()))
+    sys.stdout.write(_unit(chosen, Home.find(), [sys.executable, "-P", "-m", "kgd.serve", "--foreground"]))
     return 0
 
 
@@ -277,11 +277,6 @@ def _say(text: str, options: Given) -> None:
         sys.stdout.write(json.dumps({"message": text}) + "\n")
     elif not options.get("quiet"):
         sys.stdout.write(text + "\n")
-
-
-def _program() -> list[str]:
-    """The command for a service manager, which does not have the user's PATH."""
-    return [sys.executable, "-P", "-m", "kgd.serve", "--foreground"]
 
 
 LONGEST_TOKEN = 1_000

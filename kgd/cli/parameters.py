@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -33,16 +34,8 @@ def put(options: Options) -> Options:
         if rest:
             raise Invalid(f"--changes cannot be combined with other options; leave out {', '.join(rest)}")
         return {**call, "changes": _changes(source)}
-    call, change = _call(options)
-    if "content" in change:
-        change["content"] = text_of(change["content"])
-    if "detail" in change:
-        change["detail"] = _file(change["detail"])
-    if "data" in change:
-        change["data"] = _object(change["data"], "--data", '{"owner": "ann"}')
-    if "relations" in change:
-        change["relations"] = [_relation(text) for text in change["relations"]]
-    return {**call, "changes": [{"op": "upsert", **change}]}
+    data = partial(_object, option="--data", example='{"owner": "ann"}')
+    return _one_change("upsert", _read(options, content=text_of, detail=_file, data=data, relations=_relations))
 
 
 def diff(options: Options) -> Options:
@@ -53,8 +46,7 @@ def diff(options: Options) -> Options:
 
 
 def append(options: Options) -> Options:
-    call, change = _call(options)
-    return {**call, "changes": [{"op": "append", **change, "text": text_of(change["text"])}]}
+    return _one_change("append", _read(options, text=text_of))
 
 
 def rm(options: Options) -> Options:
@@ -76,13 +68,11 @@ def tag(options: Options) -> Options:
 
 
 def remember(options: Options) -> Options:
-    if "detail" in options:
-        options["detail"] = _file(options["detail"])
-    return {**options, "text": text_of(options["text"])}
+    return _read(options, detail=_file, text=text_of)
 
 
 def comment(options: Options) -> Options:
-    return {**options, "text": text_of(options["text"])}
+    return _read(options, text=text_of)
 
 
 def forget(options: Options) -> Options:
@@ -100,9 +90,7 @@ def search(options: Options) -> Options:
 
 
 def traverse(options: Options) -> Options:
-    if (cost := options.get("max_cost")) is not None:
-        options["max_cost"] = None if cost in ("none", "null") else _number(cost)
-    return options
+    return _read(options, max_cost=_cost)
 
 
 def path(options: Options) -> Options:
@@ -110,12 +98,11 @@ def path(options: Options) -> Options:
 
 
 def import_(options: Options) -> Options:
-    return {**options, "source": _absolute(options["source"])}
+    return _read(options, source=_absolute)
 
 
 def export(options: Options) -> Options:
-    target = options["target"]
-    return traverse({**options, "target": target if target == "-" else _absolute(target)})
+    return traverse(_read(options, target=_absolute))
 
 
 def show(options: Options) -> Options:
@@ -135,8 +122,7 @@ def resolve(options: Options) -> Options:
 
 
 def submit(options: Options) -> Options:
-    source = options.pop("changes", None)
-    return {**options, "changes": _changes(source)} if source is not None else options
+    return _read(options, changes=_changes)
 
 
 def text_of(given: str) -> str:
@@ -152,14 +138,23 @@ def text_of(given: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    """The absolute path, because the daemon runs in another directory."""
-    return os.path.abspath(os.path.expanduser(path))
+    """The absolute path, because the daemon runs in another directory; ``-`` stays."""
+    return path if path == "-" else os.path.abspath(os.path.expanduser(path))
+
+
+def _read(options: Options, **readers: Callable[[Any], Any]) -> Options:
+    """The options, with these values read if they are given."""
+    return options | {name: read(options[name]) for name, read in readers.items() if name in options}
 
 
 def _call(options: Options) -> tuple[Options, Options]:
     """(parameters of the call, fields of the change)."""
     mine = ("workspace", "message", "request_id", "dry_run")
     return {k: v for k, v in options.items() if k in mine}, {k: v for k, v in options.items() if k not in mine}
+
+
+def _relations(texts: Iterable[str]) -> list[dict[str, Any]]:
+    return list(map(_relation, texts))
 
 
 def _relation(text: str) -> dict[str, Any]:
@@ -174,9 +169,10 @@ def _relation(text: str) -> dict[str, Any]:
         return {"type": type, "target": target}
 
 
-def _number(text: str) -> float:
+def _cost(text: str) -> float | None:
+    """A cost; None for no limit."""
     try:
-        return float(text)
+        return None if text in ("none", "null") else float(text)
     except ValueError:
         raise Invalid("--max-cost must be a number or 'none'") from None
 

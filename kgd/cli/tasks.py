@@ -111,7 +111,7 @@ def task_list(answer: Answer) -> None:
     data = answer["data"]
     if is_terminal():
         rows = [(one["status"], bold(one["name"]), _summary(one)) for one in data["tasks"]]
-        table(("STATUS", "TASK", "SUMMARY"), rows, _narrow)
+        table(("STATUS", "TASK", "SUMMARY"), rows, lambda *row: f"{row[0]:<12} {row[1]}\n{'':12} {row[2]}".rstrip())
     for one in () if is_terminal() else data["tasks"]:
         name = unquote(one["id"].split("/", 3)[3])
         summary = f": {_summary(one)}" if _summary(one) else ""
@@ -121,11 +121,6 @@ def task_list(answer: Answer) -> None:
         say(f"{len(data['tasks'])} of {data['total']}; --limit N shows more")
     if not data["tasks"]:
         say("no task found; `kgd task add NAME --objective TEXT --file PATH` creates one")
-
-
-def _narrow(status: str, name: str, summary: str) -> str:
-    """A task on a narrow terminal: the summary below the name."""
-    return f"{status:<12} {name}" + (f"\n{'':12} {summary}" if summary else "")
 
 
 def _summary(task: Answer) -> str:

@@ -158,7 +158,9 @@ class Logs(logging.Handler):
             receivers.append(own)
         receivers = [one for one in receivers if one.level is not None and record.levelno >= one.level]
         if receivers:
-            params = LoggingMessageNotificationParams(level=_severity(record), logger=record.name, data=_data(record))
+            params = LoggingMessageNotificationParams(
+                level=_severity(record), logger=record.name, data={"message": record.getMessage(), **log_fields(record)}
+            )
             for one in receivers:
                 one.put(LoggingMessageNotification(params=params))
 
@@ -214,10 +216,6 @@ def _level_asked(ctx: ServerRequestContext[Any, Any]) -> int | None:
 
 def _severity(record: logging.LogRecord) -> Any:
     return next(name for name, level in reversed(LEVELS.items()) if level <= max(record.levelno, logging.DEBUG))
-
-
-def _data(record: logging.LogRecord) -> dict[str, str]:
-    return {"message": record.getMessage(), **log_fields(record)}
 
 
 def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:

@@ -290,7 +290,8 @@ async def _asked(ctx: ServerRequestContext[Any]) -> list[Path]:
 
 def _folders(found: object) -> list[Path]:
     """The folders in an answer; empty if it answers a different question."""
-    return [_path(str(root.uri)) for root in found.roots[:MOST_ROOTS]] if isinstance(found, ListRootsResult) else []
+    uris = [str(root.uri) for root in found.roots[:MOST_ROOTS]] if isinstance(found, ListRootsResult) else []
+    return [Path(unquote(urlsplit(uri).path)) for uri in uris]
 
 
 def _move(session: Session, roots: list[Path]) -> None:
@@ -299,7 +300,3 @@ def _move(session: Session, roots: list[Path]) -> None:
         if workspace := addressing.own_workspace(there):
             session.cwd, session.here = root, workspace
             return
-
-
-def _path(uri: str) -> Path:
-    return Path(unquote(urlsplit(uri).path))

@@ -162,10 +162,7 @@ class Surface:
     @asynccontextmanager
     async def _lifespan(self, _: Server[Session]) -> AsyncIterator[Session]:
         self.subscriptions.start()
-        yield self._session(context_id=self.daemon.contexts.open()[0])
-
-    def _session(self, **known: Any) -> Session:
-        return Session(self.daemon, by_agent=True, **known)
+        yield Session(self.daemon, by_agent=True, context_id=self.daemon.contexts.open()[0])
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None

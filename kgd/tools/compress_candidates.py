@@ -151,7 +151,7 @@ class Looking:
         told = (
             one
             for uri in self._each(self._uris, "looking for superseded facts")
-            if self._is_newer(uri)
+            if any(edge.type.lower() == SUPERSEDES for edge in self._out(uri))
             for one in compression.by_relation(uri, self._out)
         )
         for one in (*told, *self._contradicting()):
@@ -159,9 +159,6 @@ class Looking:
             if node is not None and not compression.is_marked(one.old, node.tags, self._out):
                 seen.add(one.old)
                 yield one
-
-    def _is_newer(self, uri: Uri) -> bool:
-        return any(edge.type.lower() == SUPERSEDES for edge in self._out(uri))
 
     def _contradicting(self) -> Iterator[Superseded]:
         for pair in self._same:

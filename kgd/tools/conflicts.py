@@ -27,7 +27,7 @@ from kgd.model.access import Verb
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain, split, value_at
 from kgd.model.merge import is_of_node
-from kgd.model.node import Json, Node
+from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.model_decisions import PROVIDER, Resolved, askable
@@ -281,7 +281,7 @@ class _History:
         self._files = self.past.nodes()
         keep = lru_cache(maxsize=KEPT)
         self.named, self.records_at = keep(self._named), keep(self._records_at)
-        self.node_at, self.bytes_at = keep(self._node_at), keep(self._bytes_at)
+        self.node_at, self.bytes_at = keep(partial(self.past.node_at, nodes=self._files)), keep(self._bytes_at)
 
     def _named(self, uri: Uri) -> _Named:
         node = None if is_settings_uri(uri) else self.workspace.readable(self.workspace.graph.resolve(uri))
@@ -291,9 +291,6 @@ class _History:
             tuple(dict.fromkeys(file for one in uris for file in self.workspace.history.files_of(one))),
             tuple(conflict_path(one, "", self.workspace.sharded).rpartition("/")[0] for one in uris),
         )
-
-    def _node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
-        return self.past.node_at(uri, commit, self._files)
 
     def _bytes_at(self, file: str, commit: ObjectId) -> bytes | None:
         try:

@@ -96,7 +96,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
     workspace = addressing.choose(session, params.workspace, writing=True)
     if session.by_agent:
         _refuse_private(session, workspace, path)
-    if (inside := _in_tree(workspace, path)) is not None and not _is_stored(params.kind):
+    is_stored = params.kind in KINDS and KINDS[params.kind].from_tree  # even if it is in the code tree
+    if (inside := _in_tree(workspace, path)) is not None and not is_stored:
         return _served(session, workspace, path, inside, params)
     request = Request(str(path), "", params.kind, _uri(session, workspace, params.uri))
     if params.dry_run:
@@ -226,11 +227,6 @@ def _in_tree(workspace: Workspace, path: Path) -> str | None:
     inside = "" if inside == "." else inside
     uri = from_path("dir" if path.is_dir() else "file", workspace.id, inside)
     return inside if overlay.exists(uri) else None
-
-
-def _is_stored(kind: str) -> bool:
-    """Whether files of this explicitly given kind are stored even if they are in the code tree."""
-    return kind in KINDS and KINDS[kind].from_tree
 
 
 def _served(session: Session, workspace: Workspace, path: Path, inside: str, params: IngestParams) -> IngestResult:

@@ -449,14 +449,12 @@ def conflicts(workspace: Workspace, uri: Uri, sees: Sees | None = None) -> list[
 
 
 def conflict(one: OpenConflict) -> ConflictAnswer:
-    return {
-        "id": one.id,
-        "uri": one.uri,
-        "fields": {name: disputed(one.conflict, name) for name in one.conflict.fields},
-        "next": Advice(
-            "Read both sides, then resolve it: ", Do("resolve_conflicts"), " takes a side or a value per field."
-        ),
-    }
+    then = Advice("Read both sides, then resolve it: ", Do("resolve_conflicts"), " takes a side or a value per field.")
+    return {**dispute(one.conflict), "next": then}
+
+
+def dispute(one: Conflict) -> DisputedAnswer:
+    return {"id": one.id, "uri": one.uri, "fields": {name: disputed(one, name) for name in one.fields}}
 
 
 def printable(path: str) -> str:

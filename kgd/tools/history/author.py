@@ -146,7 +146,8 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         wanted = name.casefold()
         theirs = _commits_by(every, wanted)
         last = _last_changes(workspace, theirs, sees, most=max(end, EXAMINED) + 1)
-        offered = (one for one in proposals.listed(workspace) if wanted in _names(Author.of(one.author)))
+        makers = ((one, Author.of(one.author)) for one in proposals.listed(workspace))
+        offered = (one for one, by in makers if wanted in (by.name.casefold(), by.client.casefold()))
         open_now = list(islice(seen(session, workspace, offered), LISTED))
         if sees is not None:
             theirs = [one for one in theirs if any(map(sees, one.nodes))]
@@ -233,10 +234,6 @@ def _commits_by(every: Iterable[Entry], name: str) -> list[Entry]:
         for one in every
         if name in (one.author.casefold(), one.client.casefold(), one.pushed_by.rpartition(" (")[0].casefold())
     ]
-
-
-def _names(author: Author) -> tuple[str, ...]:
-    return author.name.casefold(), author.client.casefold()
 
 
 def _agent(entry: Entry) -> str:

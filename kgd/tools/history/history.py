@@ -14,7 +14,6 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.git import is_revision
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
-from kgd.model.conflict import Conflict
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, NodeDiff, node_diff
@@ -274,9 +273,8 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
         answer, is_something = _revert_commits(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
         if is_something:
             if others:
-                answer["warnings"].append(
-                    f"newer changes by others remain: {_named(others[0])}{_and_more(len(others) - 1)}"
-                )
+                more = f", and {len(others) - 1} more" if others[1:] else ""
+                answer["warnings"].append(f"newer changes by others remain: {_named(others[0])}{more}")
             return answer
     of_yours, newest = (" of yours", f"; the newest change is {_named(others[0])}") if others else ("", "")
     raise NotFound(
@@ -287,10 +285,6 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
 
 def _named(entry: Entry) -> str:
     return f"{entry.commit[:10]} by {entry.author}"
-
-
-def _and_more(count: int) -> str:
-    return f", and {count} more" if count else ""
 
 
 def _revert_named(
@@ -368,12 +362,8 @@ def _commit(
         answer |= present(more_diff=len(changes[NODES_PER_DIFF:]))
         if entry.operation == "resolve":
             settled = islice(workspace.history.resolved(entry.commit), NODES_PER_DIFF)
-            answer["resolved"] = [_resolved(one) for one in settled if wanted is None or wanted(one.uri)]
+            answer["resolved"] = [nodes.dispute(one) for one in settled if wanted is None or wanted(one.uri)]
     return answer
-
-
-def _resolved(one: Conflict) -> DisputedAnswer:
-    return {"id": one.id, "uri": one.uri, "fields": {name: nodes.disputed(one, name) for name in one.fields}}
 
 
 HISTORY = Operation(
