@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kgd.cli import printing, words
+from kgd.cli import printing
 from kgd.cli.output import show
 from kgd.cli.terminal import (
     address,
     bold,
+    counted,
     faint,
     field,
     heading,
@@ -132,7 +133,7 @@ def area(answer: Answer) -> None:
         field("files", ", ".join(one["paths"]))
     facts, found = answer.get("facts", {}), answer.get("coverage", {})
     if facts:
-        field("coverage", f"{words.counted(facts['files'], 'files')}, {facts['known_files']} with facts")
+        field("coverage", f"{counted(facts['files'], 'files')}, {facts['known_files']} with facts")
         if facts["authors"]:
             field("known by", ", ".join(f"{by['name']} ({by['facts']})" for by in facts["authors"]))
     printing.doubts(answer, "  ")
@@ -153,7 +154,7 @@ def area(answer: Answer) -> None:
     if found.get("files"):
         heading(f"Files ({found['total']})")
     for file in found.get("files", ()):
-        known = f"  {faint(words.counted(file['facts'], 'facts'))}" if file.get("facts") else ""
+        known = f"  {faint(counted(file['facts'], 'facts'))}" if file.get("facts") else ""
         say(f"  {file['path']}{known}")
     if (total := found.get("total", 0)) > LISTED:
         say(faint(f"  {LISTED} of {total} files are shown; `kgd coverage --area {short(one['id'])}` lists all"))

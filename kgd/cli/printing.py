@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from kgd.cli import words
 from kgd.cli.terminal import (
     address,
     alert,
+    as_text,
     bold,
     commit,
     complain,
+    counted,
+    counts,
     faint,
     fits,
     good,
     is_terminal,
+    listed,
     markdown,
     painted,
     red,
@@ -23,6 +26,7 @@ from kgd.cli.terminal import (
     say_each,
     say_field,
     short,
+    short_id,
     when,
     with_addresses,
 )
@@ -67,7 +71,7 @@ def moved(answer: Answer) -> None:
     if answer.get("moved"):
         put(answer)
         for one in answer["moved"]:
-            say(f"{words.counted(one['facts'], 'facts')} moved from {one['path']} to {one['to']}")
+            say(f"{counted(one['facts'], 'facts')} moved from {one['path']} to {one['to']}")
         return
     if len(created) != 1 or len(deleted) != 1:
         put(answer)
@@ -118,7 +122,7 @@ def _proposals(node: Answer, told: dict[str, Answer]) -> None:
         line = f": {one['message']}, {when(one['at'])} by {one['author']}" if one else ""
         say(f"  {faint('proposal')} {id}{line}", hang=4)
     if more := node.get("more_proposals"):
-        say(f"  and {words.counted(more, 'more proposals')}")
+        say(f"  and {counted(more, 'more proposals')}")
 
 
 def search(answer: Answer) -> None:
@@ -161,7 +165,7 @@ def _hits(hits: list[Answer]) -> None:
             if text and text != title:
                 say(f"    {text}")
         if why and not (is_terminal() and title):
-            say(f"    {faint('; '.join(why) if is_terminal() else words.listed(why))}")
+            say(f"    {faint('; '.join(why) if is_terminal() else listed(why))}")
         doubts(hit, "    ")
 
 
@@ -292,7 +296,7 @@ def _unreached(answer: Answer) -> None:
 def _cut(answer: Answer) -> None:
     for cut in answer["cut"]:
         what, most = _LEFT_OUT.get(cut["limit"], ("relations", ""))
-        left = words.counted(cut["count"], f"more {what}")
+        left = counted(cut["count"], f"more {what}")
         limit = f"--{cut['limit'].replace('_', '-')}" if cut["limit"] in _OPTIONS else cut["limit"]
         say(f"   cut by {limit}, first at {address(cut['at'])}: {most}{left}")
 
@@ -331,7 +335,7 @@ def facts(answer: Answer) -> None:
 def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
     kind = {"dir": "folder", "file": "file"}.get(node["uri"].partition(":")[0], node["type"])
-    state = f"{kind}, {f'as of {words.short(as_of)}' if as_of else version}"
+    state = f"{kind}, {f'as of {short_id(as_of)}' if as_of else version}"
     say(f"{address(node['uri'])}  {faint(state)}")
     title = "" if is_terminal() and _repeats_address(node) else _title(node)
     for told in dict.fromkeys((title, node.get("summary"))):
@@ -341,7 +345,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         if not value or name in _IN_OTHER_LINES or not isinstance(value, str | list):
             continue
         if all(isinstance(one, str) for one in value):
-            say(f"  {faint(name.replace('_', ' ') + ':')} {words.listed(value) if isinstance(value, list) else value}")
+            say(f"  {faint(name.replace('_', ' ') + ':')} {listed(value) if isinstance(value, list) else value}")
     parts = sections_in(node.get("data", {}).get("sections"))
     hidden = ("verified", "sections") if parts else ("verified",)
     if node.get("data"):
@@ -349,12 +353,12 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             if key in (_OF_AN_IMPORT if "imported" in node["data"] else ()) or key in hidden:
                 continue
             if not is_terminal():
-                say(f"  {key}: {words.text(value)}")
+                say(f"  {key}: {as_text(value)}")
             elif key not in _IN_SUMMARY:
-                told = when(value) if key == "last_modified" else with_addresses(words.listed(value))
+                told = when(value) if key == "last_modified" else with_addresses(listed(value))
                 say(f"  {faint(f'{key}:')} {told}", hang=4)
     for key, value in node.get("others", {}).items():
-        say(f"  unknown key {key}: {words.text(value)}")
+        say(f"  unknown key {key}: {as_text(value)}")
     if updated := node.get("updated"):
         by = "" if node.get("conflicts") else f" by {_author(updated['by'])}"  # the sides have several authors
         say(f"  {faint('updated')} {when(updated['at'])}{by}")
@@ -456,7 +460,7 @@ def _rest(answer: Answer, *but: str) -> None:
     for name, value in answer.items():
         if name in but or name == "ok" or value in (None, "", [], {}):
             continue
-        say(f"{name.replace('_', ' ')}: {words.counts(value) if isinstance(value, dict) else words.listed(value)}")
+        say(f"{name.replace('_', ' ')}: {counts(value) if isinstance(value, dict) else listed(value)}")
 
 
 def _title(node: Answer) -> str:
@@ -501,7 +505,7 @@ def _message(one: dict[str, Any]) -> None:
     say(f"  {bold(fenced_line(one['sender'], 255))} {one.get('at', '')}  {one['uri']}{answered}")
     say_each(fenced(one["content"]).rstrip("\n").split("\n"), "    {}")
     for call in one.get("tool_calls", ()):
-        say(f"    [{fenced_line(call.get('name', 'tool'), 255)}] {fenced(words.text(call.get('arguments', '')))}")
+        say(f"    [{fenced_line(call.get('name', 'tool'), 255)}] {fenced(as_text(call.get('arguments', '')))}")
     if one.get("content_cut"):
         say(f"    ... {one['content_cut']['of']:,} characters: `kgd get {one['uri']}`")
 

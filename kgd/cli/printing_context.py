@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kgd.cli import printing, words
+from kgd.cli import printing
 from kgd.cli.terminal import (
     address,
     alert,
     bold,
     commit,
     complain,
+    counted,
     faint,
     gap,
     heading,
@@ -20,6 +21,7 @@ from kgd.cli.terminal import (
     say_each,
     say_field,
     short,
+    short_id,
     table,
     when,
 )
@@ -65,7 +67,7 @@ def context(answer: Answer) -> None:
     if answer["changed_together"]:
         heading("Files that often change with them")
         for one in answer["changed_together"]:
-            say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
+            say(f"  {one['path']}, in {one['count']} of {counted(one['of'], 'commits')}")
     _known_by(answer)
     _notes(answer)
     _in_no_area(answer, missing)
@@ -155,7 +157,7 @@ def _after(missing: str) -> str:
 
 def _known_by(answer: Answer) -> None:
     if answer.get("known_by"):
-        known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
+        known = (f"{one['name']} ({counted(one['commits'], 'commits')})" for one in answer["known_by"])
         gap()
         say(f"{bold('Main authors')}  {', '.join(known)}", hang=2)
 
@@ -188,7 +190,7 @@ def _cut(cut: list[Answer]) -> None:
         for one in cut:
             what = _LEFT_OUT.get(one["what"], one["what"].replace("_", " "))
             counts[what] = counts.get(what, 0) + one["count"]
-        told = ", ".join(words.counted(count, what) for what, count in counts.items())
+        told = ", ".join(counted(count, what) for what, count in counts.items())
         say(f"left out to fit the budget: {told}; raise --budget to see more")
 
 
@@ -212,7 +214,7 @@ def _change(one: Answer) -> None:
     """Print an entry of a changelog or a commit of the code, with its reason."""
     where = one.get("area") or commit(one["commit"])
     by = f" {one['by']}:" if one.get("by") else ""
-    undone = f" (reverted by {', '.join(map(words.short, one['reverted_by']))})" if one.get("reverted_by") else ""
+    undone = f" (reverted by {', '.join(map(short_id, one['reverted_by']))})" if one.get("reverted_by") else ""
     if is_terminal():
         say(f"  {bold(_one_line(one['what']))}{undone}", hang=4)
         say(f"    {where}  {faint(', '.join(filter(None, (one.get('by'), when(one['at'])))))}")
@@ -248,7 +250,7 @@ def coverage(answer: Answer) -> None:
         say(answer["next"])
         return
     if area := answer.get("area"):
-        say(f"{bold(area['name'])}  {words.counted(area['files'], 'files')}")
+        say(f"{bold(area['name'])}  {counted(area['files'], 'files')}")
     if here := answer.get("folder"):
         say(_folder(here, here["path"] or "."))
     if is_terminal():
@@ -283,7 +285,7 @@ def _overlaps(answer: Answer) -> None:
         gap()
     for overlap in answer.get("overlaps", ()):
         place = overlap["folder"] or "the top"
-        say(f"overlap: {_areas(overlap)} have {words.counted(overlap['files'], 'files')} in common, as in {place}")
+        say(f"overlap: {_areas(overlap)} have {counted(overlap['files'], 'files')} in common, as in {place}")
     for one in answer.get("moved", ()):
         say(f"{one['name']}: {one['changed']} of {one['lines']} lines changed since its rules were confirmed", hang=2)
 
@@ -317,7 +319,7 @@ def questions(answer: Answer) -> None:
 
 def _folder(folder: Answer, name: str) -> str:
     share = 100 * folder["covered"] // max(1, folder["files"])
-    told = f"{bold(name)}  {share} % of {words.counted(folder['files'], 'files')}"
+    told = f"{bold(name)}  {share} % of {counted(folder['files'], 'files')}"
     return f"{told}  {areas}" if (areas := _areas(folder)) else told
 
 

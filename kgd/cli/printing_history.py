@@ -7,20 +7,25 @@ from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import unquote
 
-from kgd.cli import printing, terminal, words
+from kgd.cli import printing, terminal
 from kgd.cli.terminal import (
     address,
     alert,
+    as_text,
     bold,
     commit,
+    counted,
     faint,
     gap,
     good,
     is_terminal,
+    listed,
     red,
     say,
     say_field,
     short,
+    short_id,
+    signed,
     table,
     verbatim,
     when,
@@ -38,7 +43,7 @@ def history(answer: Answer) -> None:
         if number:
             say()
         at = f"  {when(entry['at'])}" if entry["at"] else ""  # the first commit has no time
-        say(f"{commit(entry['commit'])}{at}  {words.by(entry)}", hang=4)
+        say(f"{commit(entry['commit'])}{at}  {signed(entry)}", hang=4)
         for line in entry["message"].splitlines():
             say(f"    {with_addresses(line)}".rstrip())
         for uri in entry["nodes"]:
@@ -73,7 +78,7 @@ def _no_commits(answer: Answer) -> None:
 def blame(answer: Answer) -> None:
     for one in answer["ranges"]:
         earlier = "  or earlier" if one.get("earlier") else ""
-        say(f"{commit(one['commit'])}  {when(one['at'])}  {words.by(one)}{earlier}", hang=4)
+        say(f"{commit(one['commit'])}  {when(one['at'])}  {signed(one)}{earlier}", hang=4)
         for number, text in enumerate(one["text"].split("\n"), one["first"]):
             say(f"{faint(f'{number:>6}')}  {text}".rstrip(), hang=8)
     if not answer["ranges"]:
@@ -140,14 +145,14 @@ def _changed(field: str, value: Any) -> str:
     kind, _, rest = field.partition("/")
     if kind != "relations" or not rest or not isinstance(value, dict):
         if not is_terminal():
-            return f"{field.replace('~1', '/').replace('~0', '~')}: {words.text(value)}"
+            return f"{field.replace('~1', '/').replace('~0', '~')}: {as_text(value)}"
         return f"{field.removeprefix('data/')}: {_value(value)}"
     type, _, target = rest.partition("/")
     others = {key: one for key, one in value.items() if key != "weight"}
     said = (
         f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))}{printing.weighed(value.get('weight', 1))}"
     )
-    return f"{said} {words.text(others)}" if others else said
+    return f"{said} {as_text(others)}" if others else said
 
 
 def _value(value: Any) -> str:
@@ -160,7 +165,7 @@ def _value(value: Any) -> str:
         and all(isinstance(one, dict) and {*one} == {"title", "content"} for one in value)
     ):
         return "\n".join(f"{one['title']}: {' '.join(one['content'].split())}" for one in value)
-    return with_addresses(words.listed(value))
+    return with_addresses(listed(value))
 
 
 def diff(answer: Answer) -> None:
@@ -181,7 +186,7 @@ def review(answer: Answer) -> None:
     for uri in answer.get("approved", ()):
         say(f"{'would approve' if dry else 'approved'} {address(uri)}")
     if not reverted and answer.get("conflicts"):
-        open_now = words.counted(answer["conflicts"], "open conflicts")
+        open_now = counted(answer["conflicts"], "open conflicts")
         say(alert(f"  ! {open_now}; `kgd conflicts` shows the sides of each"))
     if not reverted and answer.get("next"):
         say(answer["next"])
@@ -190,7 +195,7 @@ def review(answer: Answer) -> None:
 def _new_knowledge(answer: Answer) -> None:
     for by in answer["authors"]:
         continued = " (continued)" if by.get("continued") else ""
-        say(f"{bold(by['group'])}, {words.counted(by['commits'], 'commits')}{continued}")
+        say(f"{bold(by['group'])}, {counted(by['commits'], 'commits')}{continued}")
         if answer.get("accepted"):
             continue
         diffs(by["nodes"])
@@ -199,7 +204,7 @@ def _new_knowledge(answer: Answer) -> None:
     if not answer["authors"]:
         say("no new knowledge")
     if answer.get("more") and not answer.get("accepted"):
-        say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --author or --since")
+        say(f"and {counted(answer['more'], 'nodes')} more: narrow it by --path, --author or --since")
     say_field(answer, "cut", alert("  ! {}: narrow it by --since"))
 
 
@@ -223,23 +228,21 @@ def conflicts(answer: Answer) -> None:
 
 
 def _plain_sides(name: str, field: Answer) -> None:
-    say(f"    {name}, base: {words.text(field.get('base'))}")
+    say(f"    {name}, base: {as_text(field.get('base'))}")
     for side in field["sides"]:
-        by = f"  {side['author']}, {words.short(side['commit'])} {side['at'][:16]}" if "author" in side else ""
+        by = f"  {side['author']}, {short_id(side['commit'])} {side['at'][:16]}" if "author" in side else ""
         shown = "  (shown)" if side["side"] == field["shown"] else ""
-        say(f"    {name}, {side['side']}:    {words.text(side['value'])}{shown}{by}")
+        say(f"    {name}, {side['side']}:    {as_text(side['value'])}{shown}{by}")
 
 
 def _sides(name: str, field: Answer) -> None:
     """Print the sides of a field below each other, each with its author in a line of its own."""
     say(f"  {bold(name)}")
-    say(f"    base  {words.text(field.get('base'))}", hang=10)
+    say(f"    base  {as_text(field.get('base'))}", hang=10)
     for side in field["sides"]:
-        say(f"    {bold(side['side'])}{' ' * (6 - len(side['side']))}{words.text(side['value'])}", hang=10)
+        say(f"    {bold(side['side'])}{' ' * (6 - len(side['side']))}{as_text(side['value'])}", hang=10)
         shown = ["shown now"] if side["side"] == field["shown"] else []
-        by = (
-            [side["author"], when(side["at"], side["at"][:16]), words.short(side["commit"])] if "author" in side else []
-        )
+        by = [side["author"], when(side["at"], side["at"][:16]), short_id(side["commit"])] if "author" in side else []
         say(f"          {faint(', '.join([*by, *shown]))}", hang=10)
 
 

@@ -9,20 +9,25 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from kgd.cli import printing, words
+from kgd.cli import printing
 from kgd.cli.terminal import (
     address,
     alert,
     bold,
     commit,
+    counted,
+    counts,
     faint,
     field,
     good,
     is_terminal,
+    listed,
     red,
     say,
     say_each,
     say_field,
+    short_id,
+    span,
     verbatim,
     when,
 )
@@ -54,7 +59,7 @@ def findings(answer: Answer) -> None:
         say()
         say(bold("Learned from the history of the code:"))
     for one in answer.get("findings", ()):
-        named = ", ".join(map(words.short, one["commits"][:COMMITS_NAMED]))
+        named = ", ".join(map(short_id, one["commits"][:COMMITS_NAMED]))
         more = f" and {one['count'] - COMMITS_NAMED} more" if one["count"] > COMMITS_NAMED else ""
         say(f"  {one['what']} ({named}{more})")
 
@@ -85,14 +90,14 @@ def init(answer: Answer) -> None:
     printing.warnings(answer)
 
 
-def _holds(counts: dict[str, int]) -> str:
+def _holds(found: dict[str, int]) -> str:
     """Format the counts of nodes, then the counts of the code tree and its unread files, without the kinds of files."""
     own, tree = dict[str, int](), dict[str, int]()
-    for name, value in counts.items():
+    for name, value in found.items():
         if name not in ("text", "binary"):
             told = tree if name in _OF_TREE or name.startswith("skipped_") else own
             told[_NAMES.get(name, name)] = value
-    return "; code: ".join(filter(None, (words.counts(own), words.counts(tree))))
+    return "; code: ".join(filter(None, (counts(own), counts(tree))))
 
 
 def _entry(label: str, value: str) -> None:
@@ -107,7 +112,7 @@ def status(answer: Answer) -> None:
     if daemon.get("listening"):
         field("hub at", daemon["listening"])
     if pages := daemon.get("pages"):
-        field("pages at", f"{pages['url']}, {words.counted(pages['browsers'], 'browsers')} signed in")
+        field("pages at", f"{pages['url']}, {counted(pages['browsers'], 'browsers')} signed in")
     if daemon.get("workspaces"):
         count = len(daemon["workspaces"])
         opened = f" ({daemon['open']} of {count} open)" if count > 1 and "open" in daemon else ""
@@ -147,7 +152,7 @@ def _stages(answer: Answer) -> Iterator[tuple[Answer, str]]:
 
 def _stage_lines(answer: Answer) -> None:
     for stage, told in _stages(answer):
-        age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
+        age = f", {span(stage['age'])} ago" if "age" in stage else ""
         say(f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{printing.tail(told)}")
 
 
@@ -175,7 +180,7 @@ def broken_links(answer: Answer) -> None:
             say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
     more = answer.get("counts", {}).get("broken_links", 0) - len(links)
     if links and more > 0:
-        say(f"  ! and {words.counted(more, 'broken links')} more")
+        say(f"  ! and {counted(more, 'broken links')} more")
 
 
 def doctor(answer: Answer) -> None:
@@ -214,7 +219,7 @@ def ui(answer: Answer) -> None:
 def browsers(answer: Answer) -> None:
     """Print the signed-in browsers."""
     if answer["ended"]:
-        say(f"signed out {words.counted(answer['ended'], 'browsers')}; `kgd ui` signs one in again")
+        say(f"signed out {counted(answer['ended'], 'browsers')}; `kgd ui` signs one in again")
     for one in answer["browsers"]:
         who = f"  as {one['holder'] or one['token']}" if one.get("token") else ""
         since = f"since {when(one['since'])}, last seen {when(one['seen'])}"
@@ -224,7 +229,7 @@ def browsers(answer: Answer) -> None:
 
 
 def reindex(answer: Answer) -> None:
-    say(f"all derived data of {bold(answer['workspace'])} is rebuilt: {words.counted(answer['nodes'], 'nodes')}")
+    say(f"all derived data of {bold(answer['workspace'])} is rebuilt: {counted(answer['nodes'], 'nodes')}")
 
 
 def fsck(answer: Answer) -> None:
@@ -233,7 +238,7 @@ def fsck(answer: Answer) -> None:
         if one.get("next"):
             say(f"{'':<8} {one['next']}", hang=9)
     if answer["ok"]:
-        nodes = f": {words.counted(answer['nodes'], 'nodes')} checked" if "nodes" in answer else ""
+        nodes = f": {counted(answer['nodes'], 'nodes')} checked" if "nodes" in answer else ""
         say(f"workspace {answer['workspace']} is {good('intact')}{nodes}")
 
 
@@ -243,12 +248,12 @@ def verify_history(answer: Answer) -> None:
         say(f"{commit(one['commit'])} {one['state']:<9}{who}{printing.tail(one.get('reason'))}", hang=4)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(answer["counts"].items()))
     counts = counts.replace(" pure", " pure (kgd can recreate them from their parents)")
-    say(f"{words.counted(answer['commits'], 'commits')}: {counts}")
+    say(f"{counted(answer['commits'], 'commits')}: {counts}")
     for signer in answer["signers"]:
         say(f"{signer['commits']:>8}  {signer['by']}")
     for one in answer["problems"]:
         who = one.get("by") or one["author"]
-        say(red(f"! {words.short(one['commit'])} {one['state']} ({who}){printing.tail(one.get('reason'))}"))
+        say(red(f"! {short_id(one['commit'])} {one['state']} ({who}){printing.tail(one.get('reason'))}"))
     say_field(answer, "more_problems", "  and {} more")
     printing.warnings(answer)
     if answer["ok"]:
@@ -258,14 +263,14 @@ def verify_history(answer: Answer) -> None:
 
 def forget(answer: Answer) -> None:
     would = answer.get("dry_run")
-    files, commits = words.counted(len(answer["files"]), "files"), words.counted(answer["rewritten"], "commits")
+    files, commits = counted(len(answer["files"]), "files"), counted(answer["rewritten"], "commits")
     if answer["rewritten"]:
         say(f"{'would rewrite' if would else 'rewrote'} {commits}; the secret {'is' if would else 'was'} in {files}:")
     else:
         say("no commit here contains the secret")
     say_each(answer["files"], "  {}")
     if answer.get("commit"):
-        say(f"recorded in commit {words.short(answer['commit'])}{'' if answer['signed'] else ', which is not signed'}")
+        say(f"recorded in commit {short_id(answer['commit'])}{'' if answer['signed'] else ', which is not signed'}")
     for remote in answer["remotes"]:
         result = "has the new history" if remote["pushed"] else f"was not changed: {remote['reason']}"
         say(f"{'' if remote['pushed'] else '! '}the remote '{remote['name']}' {result}")
@@ -277,7 +282,7 @@ def forget(answer: Answer) -> None:
 
 def uninstall(answer: Answer) -> None:
     what = "would remove" if answer.get("dry_run") else "removed"
-    say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
+    say(f"{what} {listed(answer['workspaces']) or 'nothing'}")
     say_each(answer["kept"], "  its knowledge is in {}")
     for place in answer["installed"]:
         say(f"  kgd's settings and hooks {'would be' if answer.get('dry_run') else 'are'} removed from {place}")
@@ -303,21 +308,19 @@ def code(answer: dict[str, Any]) -> None:
     told = answer.get("code")
     if not told:
         return
-    languages = ", ".join(
-        f"{name} ({words.counted(one['symbols'], 'symbols')})" for name, one in told["languages"].items()
-    )
+    languages = ", ".join(f"{name} ({counted(one['symbols'], 'symbols')})" for name, one in told["languages"].items())
     parts = [languages] if languages else []
     if told["documents"]:
-        parts.append(f"{words.counted(told['documents'], 'documents')} in {words.counted(told['chunks'], 'chunks')}")
+        parts.append(f"{counted(told['documents'], 'documents')} in {counted(told['chunks'], 'chunks')}")
     if told["state"] == "reading":
-        parts.append(f"reading, {words.counted(told['left'], 'files')} left" if told["left"] else "reading")
+        parts.append(f"reading, {counted(told['left'], 'files')} left" if told["left"] else "reading")
     if parts:
         field("indexed", "; ".join(parts))
     if told["left_out"]:
         field("not read", ", ".join(f"{reason}: {count}" for reason, count in told["left_out"].items()))
     for install in dict.fromkeys(one["install"] for one in told["missing"]):
         rows = [one for one in told["missing"] if one["install"] == install]
-        files = words.counted(sum(one["files"] for one in rows), "files")
+        files = counted(sum(one["files"] for one in rows), "files")
         say(f"  ! {', '.join(one['language'] for one in rows)}: {files} not read; install {install}", hang=4)
 
 
@@ -331,9 +334,9 @@ def ingested(answer: Answer) -> None:
     """Print the counts and nodes of an ingest, then its problems."""
     did = "scanned" if answer["kind"] == "tree" else "would be ingested" if answer.get("dry_run") else "ingested"
     what = answer["source"] or "the text"
-    say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
+    say(f"{what} {did}: {counts(answer['counts']) or 'nothing new'}")
     if stored := answer.get("stored"):
-        say(f"stored as {words.counted(stored, 'nodes')}")
+        say(f"stored as {counted(stored, 'nodes')}")
     nodes = answer.get("nodes", [])
     for uri in nodes[:SHOWN]:
         say(f"  {address(uri)}")
@@ -387,7 +390,7 @@ def agents(answer: Answer) -> None:
     printing.warnings(answer, indent="")
     changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
     if changed and not dry:
-        say(f"{words.counted(changed, 'entries')} written. Restart the client; it may ask you to trust them.")
+        say(f"{counted(changed, 'entries')} written. Restart the client; it may ask you to trust them.")
 
 
 _FOLDER_OF_GIT = re.compile(r"(?<=`git -C )('[^'`]+'|[^\s'`]+)(?= )")

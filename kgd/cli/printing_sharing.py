@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kgd.cli import words
 from kgd.cli.printing import Answer, health, put, tail, warnings
 from kgd.cli.printing_history import diffs
 from kgd.cli.terminal import (
@@ -16,6 +15,7 @@ from kgd.cli.terminal import (
     alert,
     bold,
     commit,
+    counted,
     is_terminal,
     say,
     say_each,
@@ -80,7 +80,7 @@ def proposals(answer: Answer) -> None:
         diffs(one.get("diff", ()))
         _comments(one.get("discussion", ()))
         if "diff" not in one and one.get("comments"):
-            say(f"    {words.counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']}`")
+            say(f"    {counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']}`")
     if not answer["proposals"]:
         say("no open proposals")
     say_field(answer, "next")
@@ -98,11 +98,11 @@ def compressed(answer: Answer) -> None:
 def accepted(answer: Answer) -> None:
     put(answer)
     if answer["left"] and not answer.get("dry_run"):
-        say(f"{words.counted(answer['left'], 'nodes')} of {answer['proposal']} left to decide")
+        say(f"{counted(answer['left'], 'nodes')} of {answer['proposal']} left to decide")
 
 
 def commented(answer: Answer) -> None:
-    say(f"{bold(answer['proposal'])} has {words.counted(len(answer['comments']), 'comments')}")
+    say(f"{bold(answer['proposal'])} has {counted(len(answer['comments']), 'comments')}")
     _comments(answer["comments"][-1:])
 
 
@@ -204,7 +204,7 @@ def token_revoke(answer: Answer) -> None:
 
 
 def hub_migrate(answer: Answer) -> None:
-    tokens, answers, lines = (words.counted(answer[name], name) for name in ("tokens", "answers", "lines"))
+    tokens, answers, lines = (counted(answer[name], name) for name in ("tokens", "answers", "lines"))
     counts = f"{tokens}, {answers} and {lines} of the audit log"
     is_new = answer["tokens"] or answer["answers"] or answer["lines"]
     say(f"moved {counts} to {answer['database']}" if is_new else f"{answer['database']} already has everything")
@@ -274,7 +274,7 @@ def exported(answer: Answer) -> None:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(words.counted(count, name.replace("_", " ")) for name, count in counts.items())
+    return ", ".join(counted(count, name.replace("_", " ")) for name, count in counts.items())
 
 
 def _troubles(answer: Answer) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from kgd.cli import printing, words
+from kgd.cli import printing
 from kgd.cli.output import show
-from kgd.cli.terminal import address, bold, faint, is_terminal, say, say_each, table
+from kgd.cli.terminal import address, bold, counted, faint, is_terminal, say, say_each, table
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, NotFound
@@ -153,7 +153,7 @@ def task_show(answer: Answer) -> None:
         say(f"it was already {task['status']}, since {already['at']}, by {already['by']}{left}")
     recorded = [one for one in data.get("recorded", ()) if not (already and one.get("known"))]
     if recorded:
-        say(f"recorded {words.counted(len(recorded), 'nodes')}:")
+        say(f"recorded {counted(len(recorded), 'nodes')}:")
     for one in recorded:
         say(f"  {one['type']:<8} {one['summary']} ({address(one['id'])})", hang=11)
     printing.warnings(data)
