@@ -41,14 +41,12 @@ def serve(given: Given, options: Given) -> int:
     """Run the daemon in the foreground. A hub replaces a daemon that runs in the background."""
     from kgd.serve.__main__ import main
 
-    words = ["--foreground", *["--debug"] * bool(given.get("debug"))]
-    for name in ("profile", "listen", "state", "drain", "oidc", "tls_cert", "tls_key"):
-        if name in given:
-            words += [f"--{name.replace('_', '-')}", str(given[name])]
-    if "listen" in given:
-        words += [word for id in given.get("workspace", "").split(",") if id for word in ("--workspace", id)]
-        words += [word for name in given.get("host_name", ()) for word in ("--host-name", name)]
-        words += ["--behind-proxy"] * bool(given.get("behind_proxy"))
+    ids = [id for id in given.pop("workspace", "").split(",") if id]
+    words = ["--foreground"]
+    for name, value in {**given, "workspace": ids}.items():
+        flag = f"--{name.replace('_', '-')}"
+        values = value if isinstance(value, list) else [value]
+        words += [flag] if value is True else [word for one in values for word in (flag, one)]
     return main(words)
 
 

@@ -62,8 +62,7 @@ def run(argv: Sequence[str]) -> int:
     options: dict[str, Any] = {}
     try:
         options = read(argv)
-        _refuse_empty(verb(options["verb"]), options)
-        _refuse_input(verb(options["verb"]), options)
+        _refuse_values(verb(options["verb"]), options)
         _go_to(options.get("directory"))
         code = _carry_out(verb(options["verb"]), options)
         sys.stdout.flush()
@@ -132,37 +131,26 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
-def _refuse_empty(chosen: Verb, options: dict[str, Any]) -> None:
-    """Refuse an empty value, such as an unset variable, which would otherwise count as left out.
+def _refuse_values(chosen: Verb, options: dict[str, Any]) -> None:
+    """Refuse empty values, and ``-``, which means standard input, where a command does not read it.
 
     An empty text clears the field of a node. git may pass empty arguments to its hooks.
     """
     clears = _CLEARED_BY_EMPTY if any(argument.dest == "unset" for argument in chosen.arguments) else ()
     for argument in (*chosen.arguments, *GLOBAL) if chosen.group else ():
         value = options.get(argument.dest)
-        is_empty = "" in value or not value if isinstance(value, list) else value == ""
-        if not is_empty or argument.dest in clears:
-            continue
-        if not argument.is_positional:
-            raise Invalid(f"the value of {argument.flags[-1]} is empty", next="Give a value, or leave the option out.")
-        if argument.options.get("nargs") != "*" or value:
-            can_be_absent = argument.options.get("nargs") in ("?", "*")
-            advice = "Give a value, or leave it out." if can_be_absent else ""
+        values, repeats = value if isinstance(value, list) else [value], argument.options.get("nargs")
+        if ("" in values or (not values and repeats != "*")) and argument.dest not in clears:
+            if not argument.is_positional:
+                advice = "Give a value, or leave the option out."
+                raise Invalid(f"the value of {argument.flags[-1]} is empty", next=advice)
+            advice = "Give a value, or leave it out." if repeats in ("?", "*") else ""
             raise Invalid(f"{argument.placeholder} is empty", next=advice)
-
-
-def _refuse_input(chosen: Verb, options: dict[str, Any]) -> None:
-    """Refuse ``-``, which means standard input, as an argument of a command that does not read it."""
-    for argument in chosen.arguments if chosen.group else ():
-        value = options.get(argument.dest)
-        is_input = "-" in value if isinstance(value, list) else value == "-"
-        if not is_input or not argument.is_positional or argument.takes_dash:
-            continue
-        name = argument.placeholder
-        other = (
-            "; `kgd ingest -` reads a text" if name == "SOURCE" else f", or pass several with `xargs kgd {chosen.name}`"
-        )
-        raise Invalid(f"`kgd {chosen.name}` does not read standard input", next=f"Give {name}{other}.")
+        if "-" in values and argument.is_positional and not argument.takes_dash:
+            several = f", or pass several with `xargs kgd {chosen.name}`"
+            other = "; `kgd ingest -` reads a text" if argument.placeholder == "SOURCE" else several
+            advice = f"Give {argument.placeholder}{other}."
+            raise Invalid(f"`kgd {chosen.name}` does not read standard input", next=advice)
 
 
 def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:
