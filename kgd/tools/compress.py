@@ -142,7 +142,7 @@ def proposed(
     groups = [group for group in found.groups if group.id not in known]
     said = Said()
     if not dry_run and answer is not None:
-        said = given(groups, answer)
+        said = Said(*judge({group.id: group for group in groups}, answer))
     elif not dry_run and groups:
         said = asked(session, groups[:MOST_ASKED])
     changes = [(looking.id_of(one), one) for one in found.changes]
@@ -368,16 +368,6 @@ class SummaryTask(TypedDict):
 
     instructions: str
     groups: list[GroupTask]
-
-
-def given(groups: Sequence[Group], answer: str) -> Said:
-    """The caller's own answer to a task.
-
-    Raises:
-        Refused: The answer cannot be used.
-    """
-    believed, dropped = judge({group.id: group for group in groups}, answer)
-    return Said(believed, dropped)
 
 
 def asked(session: Session, groups: Sequence[Group]) -> Said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -64,15 +64,6 @@ class Places:
     absent: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Kept:
-    asked: dict[str, None] = field(default_factory=dict)
-    files: dict[str, None] = field(default_factory=dict)
-    outside: dict[str, None] = field(default_factory=dict)
-    absent: dict[str, None] = field(default_factory=dict)
-    more: int = 0
-
-
 def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Places:
     """Locate the paths of a question in the code tree.
 
@@ -86,27 +77,29 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             at="paths",
             next="Name their directories instead.",
         )
-    kept, sees, caller = _Kept(), visibility.sight(session, workspace.id), _Caller.of(session, workspace)
+    sees, caller = visibility.sight(session, workspace.id), _Caller.of(session, workspace)
+    asked, found, outside, absent = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
+    more = 0
     for text in given:
         place = caller.place(text)
         if place is None:
-            kept.outside[text.strip()] = None
+            outside[text.strip()] = None
             continue
         inside = _directory(workspace, place)
         files = [] if inside is None else _files_below(workspace, *inside, sees)
         if inside is None or (sees is not None and not files and not sees(inside[0])):
             # A slash would reveal the existence of a directory whose files are all hidden from the caller.
-            kept.asked[place] = kept.files[place] = None
+            asked[place] = found[place] = None
             if caller.misses(place):
-                kept.absent[place] = None
+                absent[place] = None
             continue
-        kept.asked[f"{place.rstrip('/')}/" if place else ""] = None
+        asked[f"{place.rstrip('/')}/" if place else ""] = None
         for path in files:
-            if len(kept.files) < MOST_FILES:
-                kept.files[path] = None
-            elif path not in kept.files:
-                kept.more += 1
-    return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more, tuple(kept.absent))
+            if len(found) < MOST_FILES:
+                found[path] = None
+            elif path not in found:
+                more += 1
+    return Places(tuple(asked), tuple(found), tuple(outside), more, tuple(absent))
 
 
 def locate(session: Session, workspace: Workspace, text: str) -> str | None:
