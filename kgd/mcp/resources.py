@@ -7,6 +7,7 @@ receive the answer without the fields for the page.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.resources import files
@@ -42,13 +43,27 @@ from kgd.tools.read.graph_view import APP
 from kgd.tools.session import Session, answered_at, working_set
 
 JSON = "application/json"
+_TEMPLATES = tuple(
+    ResourceTemplate(
+        uri_template=f"kgd://{{workspace}}/{path}", name=name, title=title, mime_type=JSON, description=description
+    )
+    for path, name, title, description in (
+        (
+            "nodes/{+uri}",
+            "node",
+            "A node",
+            "A node with content and relations; uri such as concept://infra/services/auth",
+        ),
+        ("jobs/{id}", "job", "A job", "Progress of an ingestion, and files that could not be ingested"),
+        ("contexts/{id}", "context", "A working set", "The nodes that a conversation has seen, the most recent first"),
+        ("status", "status", "Status", "Health of a workspace"),
+        ("conflicts", "conflicts", "Conflicts", "Open conflicts of a workspace, both sides of each"),
+    )
+)
 TEMPLATES = {
-    "kgd://{workspace}/nodes/{+uri}": ("workspace", "uri"),
-    "kgd://{workspace}/jobs/{id}": ("workspace", "id"),
-    "kgd://{workspace}/status": ("workspace",),
-    "kgd://{workspace}/conflicts": ("workspace",),
+    one.uri_template: tuple(re.findall(r"{\+?(\w+)}", one.uri_template)) for one in _TEMPLATES if one.name != "context"
 }
-"""The variables of each template that is listed."""
+"""The variables of each template whose values can be completed."""
 PAGES: Mapping[str, tuple[str, str]] = {APP: ("graph.html", "The graph, drawn outward by cost")}
 """File and title of each page by its URI."""
 UI = {"ui": {"csp": {}, "prefersBorder": True}}
@@ -97,45 +112,7 @@ class Resources:
     async def templates(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(
-            resource_templates=[
-                ResourceTemplate(
-                    uri_template="kgd://{workspace}/nodes/{+uri}",
-                    name="node",
-                    title="A node",
-                    mime_type=JSON,
-                    description="A node with content and relations; uri such as concept://infra/services/auth",
-                ),
-                ResourceTemplate(
-                    uri_template="kgd://{workspace}/jobs/{id}",
-                    name="job",
-                    title="A job",
-                    mime_type=JSON,
-                    description="Progress of an ingestion, and files that could not be ingested",
-                ),
-                ResourceTemplate(
-                    uri_template="kgd://{workspace}/contexts/{id}",
-                    name="context",
-                    title="A working set",
-                    mime_type=JSON,
-                    description="The nodes that a conversation has seen, the most recent first",
-                ),
-                ResourceTemplate(
-                    uri_template="kgd://{workspace}/status",
-                    name="status",
-                    title="Status",
-                    mime_type=JSON,
-                    description="Health of a workspace",
-                ),
-                ResourceTemplate(
-                    uri_template="kgd://{workspace}/conflicts",
-                    name="conflicts",
-                    title="Conflicts",
-                    mime_type=JSON,
-                    description="Open conflicts of a workspace, both sides of each",
-                ),
-            ]
-        )
+        return ListResourceTemplatesResult(resource_templates=list(_TEMPLATES))
 
     async def read(self, ctx: ServerRequestContext[Session], params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)
