@@ -192,9 +192,7 @@ class KnowledgeOperations(Calling):
                 max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))),
                 cursor=cursor,
             )
-            for one in page["nodes"]:
-                nodes.append(values.reached(one, paths))
-                paths[one["uri"]] = nodes[-1].path
+            nodes += values.walked(page["nodes"], paths)
             edges |= {(one["source"], one["target"], one["type"]): values.value_of(Edge, one) for one in page["edges"]}
             for one in page["broken_links"]:
                 broken[one["source"], one["target"], one["type"]] = values.value_of(
@@ -230,11 +228,7 @@ class KnowledgeOperations(Calling):
             direction=direction,
             budget=PAGE_TOKENS,
         )
-        paths, found = dict[str, tuple[Step, ...]](), list[Reached]()
-        for one in answer["nodes"]:
-            found.append(values.reached(one, paths))
-            paths[one["uri"]] = found[-1].path
-        return () if "unreached" in answer else tuple(found)
+        return () if "unreached" in answer else tuple(values.walked(answer["nodes"], {}))
 
     def history(
         self,

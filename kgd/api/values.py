@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -358,6 +358,15 @@ def reached(answer: Answer, paths: Mapping[str, tuple[Step, ...]]) -> Reached:
             Step(step["from"], step["type"], step.get("direction") == "in") for step in steps
         )
     return value_of(Reached, answer, path=path)
+
+
+def walked(answers: Iterable[Answer], paths: dict[str, tuple[Step, ...]]) -> list[Reached]:
+    """The nodes of a walk in its order. `paths` has the paths of the nodes before them, and gets theirs."""
+    found = list[Reached]()
+    for one in answers:
+        found.append(reached(one, paths))
+        paths[one["uri"]] = found[-1].path
+    return found
 
 
 def context(answer: Answer) -> Context:

@@ -110,6 +110,10 @@ def _words(flag: str, metavar: str, help: str) -> Argument:
     return _arg(flag, help=help, action="extend", type=_listed, metavar=metavar)
 
 
+def _limit(help: str) -> Argument:
+    return _arg("-n", "--limit", dest="limit", type=int, help=help, metavar="N")
+
+
 def _flag(*flags: str, help: str) -> Argument:
     return _arg(*flags, help=help, action="store_true", default=None)
 
@@ -194,9 +198,7 @@ _LOCAL: tuple[Verb, ...] = (
             _arg("--bytes-per-day", type=int, help="mint: bytes per day (default: 1 GiB)", metavar="N"),
             _arg("--nodes-per-day", type=int, help="mint: nodes per day (default: 20000)", metavar="N"),
             _arg("--pending-proposals", type=int, help="mint: open proposals at a time (default: 100)", metavar="N"),
-            _arg(
-                "-n", "--limit", dest="limit", type=int, help="log: maximum number of lines (default: 50)", metavar="N"
-            ),
+            _limit("log: maximum number of lines (default: 50)"),
         ),
         own="hub.token",
         place=90,
@@ -315,14 +317,7 @@ _LOCAL: tuple[Verb, ...] = (
             _many("--depends", "TASK", "add: a task to finish first; may be repeated"),
             _words("--tags", "TAG", "add: a tag; may be repeated"),
             _arg("--status", help="list: only pending, in-progress, completed or cancelled", metavar="STATUS"),
-            _arg(
-                "-n",
-                "--limit",
-                dest="limit",
-                type=int,
-                help="list: maximum number of results (default: 20)",
-                metavar="N",
-            ),
+            _limit("list: maximum number of results (default: 20)"),
             _arg("--notes", help="start, done, cancel: notes for the next person or agent", metavar="TEXT"),
             _many("--pattern", "TEXT", "done: a pattern, kept as a node; may be repeated"),
             _many("--gotcha", "TEXT", "done: a gotcha, kept as a node; may be repeated"),
@@ -354,14 +349,7 @@ _LOCAL: tuple[Verb, ...] = (
         "list the areas of the code, or show one: rules, facts, files, changes",
         (
             _arg("area", nargs="?", help="an area or a group, by name or URI", metavar="AREA"),
-            _arg(
-                "-n",
-                "--limit",
-                dest="limit",
-                type=int,
-                help="list: maximum number of results (default: 50)",
-                metavar="N",
-            ),
+            _limit("list: maximum number of results (default: 50)"),
         ),
         own="areas.areas",
         place=95,
