@@ -21,8 +21,7 @@ from bench import commits, corpus, flame
 from bench.corpus import Made
 from bench.host import INITIALIZE
 from bench.house import Caller, House, through_kgd
-from kgd.client import start
-from kgd.client.ledger import EARLY
+from kgd.client import EARLY, start
 from kgd.daemon.process import SWITCH_SECONDS, Profile
 from kgd.workspace.workspace import Workspace
 

@@ -16,7 +16,7 @@ import sys
 from zlib import crc32
 
 from kgd import __version__
-from kgd.client.ledger import EARLY, renamed
+from kgd.client import EARLY, renamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 One poll loop forwards whole lines. When a daemon retires, the next one takes over unnoticed by the host. When a
 daemon dies, its unanswered requests fail, and the next request starts another daemon. If no daemon runs at the
 beginning, a thread starts one, and until it is ready `first_answers` gives known answers. Standard output carries only
-the protocol. Imports that the first message does not need are deferred until it has been sent.
+the protocol. A ledger of unanswered requests has the messages that a new daemon must receive again. Imports that the
+first message does not need are deferred until it has been sent.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import os
 import select
 import time
 
-from kgd.client import start
+from kgd.client import REPLAY, renamed, start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from kgd.client.first_answers import FirstContact
-    from kgd.client.ledger import Ledger
     from kgd.config import Home
 
 STDIN, STDOUT = 0, 1
@@ -35,6 +37,7 @@ LINE_LIMIT = 8 * 2**20
 LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
 UNINSTALLED = "kgd was uninstalled"
+LONG_LIVED = "subscriptions/listen"
 GONE = (
     "the kgd daemon ended before it answered. Repeat the call: a change with the same request_id is applied only once."
 )
@@ -85,8 +88,6 @@ class Pump:
     @property
     def _ledger(self) -> Ledger:
         if self._book is None:
-            from kgd.client.ledger import Ledger
-
             self._book = Ledger()
         return self._book
 
@@ -285,8 +286,6 @@ class Pump:
         """Repeat a request and drop its answer; other messages go to the host."""
         import json
 
-        from kgd.client.ledger import REPLAY
-
         sock.sendall(line)
         while True:
             while b"\n" not in self._from_daemon:
@@ -347,6 +346,96 @@ class Pump:
         self._to_host += _error(
             request_id(head[:OVERSIZED_ENDS], tail[-OVERSIZED_ENDS:]), OVERSIZED_REASON, OVERSIZED_CODE
         )
+
+
+class Ledger:
+    """The messages between host and daemon. Parsing is deferred to `settle`, so that it does not delay forwarding."""
+
+    def __init__(self) -> None:
+        self._unread: list[tuple[bool, bytes]] = []
+        self._open: dict[str | int, tuple[str, bytes]] = {}
+        self._initialize = b""
+        self._initialized = b""
+        self._watched: dict[str, bytes] = {}
+        """Requests that last until the connection ends: subscriptions by resource, and the log level."""
+
+    def up(self, lines: bytes) -> None:
+        """Note whole lines from the host, before they are sent."""
+        self._unread.append((True, lines))
+
+    def down(self, lines: bytes) -> None:
+        """Note whole lines from the daemon."""
+        self._unread.append((False, lines))
+
+    @property
+    def behind(self) -> int:
+        """The number of unparsed notes."""
+        return len(self._unread)
+
+    def settle(self) -> None:
+        """Parse the notes. Lines that are not JSON objects are ignored."""
+        import json  # the import takes 7 ms, which should not delay the first message
+
+        unread, self._unread = self._unread, []
+        for upward, lines in unread:
+            for line in lines.splitlines():
+                try:
+                    message = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(message, dict):
+                    (self._note_up if upward else self._note_down)(message, line + b"\n")
+
+    def unanswered(self) -> list[tuple[str | int, bytes]]:
+        """The id and line of each request without an answer, in order."""
+        self.settle()
+        return [(key, line) for key, (_, line) in self._open.items()]
+
+    def is_waiting(self) -> bool:
+        """Whether an answer is due, except to long-lived subscriptions."""
+        self.settle()
+        return any(method != LONG_LIVED for method, _ in self._open.values())
+
+    def forget_unanswered(self) -> None:
+        self._open.clear()
+
+    def replay(self) -> tuple[list[bytes], bytes, list[bytes]]:
+        """The first messages for a new daemon: `initialize`; `initialized`, which has no answer; subscriptions and the
+        log level.
+
+        Empty for a host of the modern protocol, or if `initialize` is unanswered, because this request is then sent
+        again anyway.
+        """
+        self.settle()
+        if not self._initialize or any(method == "initialize" for method, _ in self._open.values()):
+            return [], b"", []
+        again = [renamed(line, f"{REPLAY}{n}") for n, line in enumerate([self._initialize, *self._watched.values()])]
+        return again[:1], self._initialized, again[1:]
+
+    def _note_up(self, message: dict[str, Any], line: bytes) -> None:
+        method, key = message.get("method"), message.get("id")
+        if not isinstance(method, str):
+            return
+        parameters = message.get("params")
+        target = parameters if isinstance(parameters, dict) else {}
+        if isinstance(key, str | int):
+            self._open[key] = (method, line)
+        if method == "initialize":
+            self._initialize = line
+        elif method == "notifications/initialized":
+            self._initialized = line
+        elif method == "resources/subscribe":
+            self._watched[str(target.get("uri"))] = line
+        elif method == "resources/unsubscribe":
+            self._watched.pop(str(target.get("uri")), None)
+        elif method == "logging/setLevel":
+            self._watched[method] = line
+        elif method == "notifications/cancelled":
+            self._open.pop(target.get("requestId"), None)  # type: ignore[arg-type]
+
+    def _note_down(self, message: dict[str, Any], line: bytes) -> None:
+        if "method" not in message and isinstance(key := message.get("id"), str | int):
+            self._open.pop(key, None)
 
 
 def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:

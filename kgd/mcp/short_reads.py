@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import orjson
 
 from kgd import __version__
+from kgd.client import EARLY
 from kgd.client.first_answers import ENVELOPE, PROTOCOL_VERSION
-from kgd.client.ledger import EARLY
 from kgd.daemon.calls import LineReader, LineWriter
 from kgd.errors import KgdError, of_defect
 from kgd.tools import addressing

@@ -135,7 +135,7 @@ BUGS = {
     ),
     "33-log-level-lost": Bug(
         "a new daemon does not know the log level that a client set",
-        "kgd/client/ledger.py",
+        "kgd/client/pump.py",
         '"logging/setLevel"',
         '"logging/none"',
         ("tests/client/test_pump.py::test_the_log_level_is_set_again_at_the_next_daemon",),
