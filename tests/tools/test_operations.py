@@ -146,6 +146,8 @@ KNOWN = {
     ("hub/smart_http.py", "status"): "a header of CGI",
     ("hub/v1.py", "remote"): "a kind of trust",
     ("mcp/resources.py", "conflicts"): "a resource",
+    ("mcp/resources.py", "context"): "a resource",
+    ("mcp/resources.py", "job"): "a resource",
     ("mcp/resources.py", "nodes"): "a resource",
     ("mcp/resources.py", "status"): "a resource",
 }
