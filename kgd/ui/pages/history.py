@@ -13,6 +13,7 @@ from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.node_reading import names, open_conflicts, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own, reported
+from kgd.ui.words import next_step
 
 COMMITS = 20
 REVIEWED = 200
@@ -177,15 +178,25 @@ def undo(visit: Visit) -> Handled:
     """Revert the commit of a message. If a later change is in the way, show what a revert would do instead."""
     reverted = _revert(visit, "")
     would = visit.call("put", **reverted, dry_run=True)
-    # Advice is about conflicts that are open already.
-    if in_the_way := [one for one in would["warnings"] if not isinstance(one, Advice)]:
-        why = f"Not undone yet: {in_the_way[0]}. Revert it here if you still want to."
+    if in_the_way := _in_the_way(would):
+        why = f"Not undone yet: {next_step(in_the_way[0])}. Revert it here if you still want to."
         return Redirect(visit.to("change", commit=visit.required("commit"), revert="1"), why)
     answer = visit.call("put", **reverted)
     back = own(visit.form.get("back", ""))
     if len(answer["nodes"]) == 1 and back.startswith(visit.to("node") + "?"):  # its address may have changed
         back = visit.to("node", uri=answer["nodes"][0]["uri"])
     return replace(reported(back, answer, "Undone"), undo="")
+
+
+def _in_the_way(would: Mapping[str, Any]) -> list[str]:
+    """Return the warnings of a revert that is not carried out yet, except those about conflicts that are open already
+    and about an earlier revert: the page of the commit shows both."""
+    return [
+        one
+        for one in would.get("warnings", ())
+        if not isinstance(one, Advice)
+        or not any(isinstance(part, Do) and part.operation in ("resolve_conflicts", "undo") for part in one.parts)
+    ]
 
 
 def _commit(visit: Visit, commit: str) -> dict[str, Any]:
@@ -223,8 +234,7 @@ def change(visit: Visit, refused: KgdError | None = None) -> Handled:
         "disputes": list(_disputes(visit, found)),
         "resolved": resolved,
         "would": would,
-        # Advice is about conflicts that are open already; the page links to them.
-        "warnings": [one for one in would.get("warnings", ()) if not isinstance(one, Advice)],
+        "warnings": _in_the_way(would),
         "uri": uri,
         "way": way_to(visit, uri) if uri in about else [(visit.workspace, visit.to("overview"))],
         "rows": {row.uri: row for row in listed_rows(visit, [{"uri": one} for one in dict.fromkeys(about)])},
