@@ -144,7 +144,7 @@ class SuccessorAnswer(TypedDict):
 
 
 class Standing(TypedDict):
-    """What a reader must know before using a node: it is not verified, or another node replaces it."""
+    """Warnings before the use of a node: it is not verified, or another node replaces it."""
 
     unverified: NotRequired[UnverifiedAnswer]
     superseded_by: NotRequired[SuccessorAnswer]
