@@ -64,7 +64,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("history", {"limit": 5}),
     ("blame", {"uri": NODE}),
     ("diff", {"range": "HEAD~1..HEAD"}),
-    ("graph_view", {}),
+    ("graph_view", {"group": "area"}),  # without `group` it draws one group for each namespace here, at most 40
     ("graph_view", {"start": [NODE], "max_nodes": 5}),
     ("graph_view", {"types": ["concept"], "max_nodes": 5}),
     ("graph_view", {"group": "type"}),

@@ -1,7 +1,8 @@
 """The `graph_view` tool: a walk, or the whole workspace in groups, as a picture and as text.
 
-The groups of a grouping have shown nodes, and relations between them. The work is bounded: a large workspace is read as a sample, whose counts are estimates. Answers without links are kept until nodes, citations
-or stale nodes change; those with classes for at most a minute, because the classes change with time.
+The groups of a grouping have shown nodes, and relations between them. The work is bounded: a large workspace is read
+as a sample, whose counts are estimates. Answers without links are kept until nodes, citations or stale nodes change;
+those with classes for at most a minute, because the classes change with time.
 """
 
 from __future__ import annotations
