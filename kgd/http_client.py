@@ -76,7 +76,7 @@ class Response:
     body: bytes
 
     def json(self) -> Any:
-        """The value of a JSON body; None if it is anything else."""
+        """The value of the JSON body; None if the body is not JSON."""
         try:
             return json.loads(self.body)
         except MALFORMED:

@@ -320,7 +320,7 @@ class HostFolders:
 
     @classmethod
     def find(cls) -> HostFolders:
-        """The folders from the environment."""
+        """The folders that the environment sets, or the usual ones."""
         user, claude, codex, settings = host_folders()
         home = Path(user)
         own = Path(claude) if claude else home / ".claude"

@@ -25,7 +25,7 @@ _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
 _STRING_OR_EXTRA = re.compile(
     r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:[ \t\r\n]+|//[^\n]*|(?>/\*.*?\*/))*+[}\]])', re.S
 )
-"""Matches a string, or what plain JSON does not have: a comment, or a trailing comma."""
+"""Matches a string, a comment or a trailing comma; plain JSON has only the first."""
 _LINE_ENDS = re.compile(r"[ \t]*(?:/\*(?:[^*\r\n]|\*(?!/))*\*/[ \t]*)*(?://[^\r\n]*)?\r?\n")
 _NEWLINE = re.compile(r"\r?\n")
 _DECODER = json.JSONDecoder()

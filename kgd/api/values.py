@@ -361,7 +361,7 @@ def reached(answer: Answer, paths: Mapping[str, tuple[Step, ...]]) -> Reached:
 
 
 def walked(answers: Iterable[Answer], paths: dict[str, tuple[Step, ...]]) -> list[Reached]:
-    """The nodes of a walk in its order. `paths` has the paths of the nodes before them, and gets theirs."""
+    """The nodes of a walk, in its order. `paths` has the paths of the nodes before them; the new paths are added."""
     found = list[Reached]()
     for one in answers:
         found.append(reached(one, paths))

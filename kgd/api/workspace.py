@@ -1,4 +1,4 @@
-"""`kgd.open`, and the workspace it returns, with its whole nodes and edges."""
+"""`kgd.open`, and the workspace it returns, with its complete nodes and edges."""
 
 from __future__ import annotations
 

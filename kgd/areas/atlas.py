@@ -61,7 +61,7 @@ class Matches:
 
 
 class Atlas(Beside):
-    """The areas of one workspace, with all acknowledged writes. Safe for any number of threads."""
+    """The areas of one workspace, including all acknowledged writes. Safe for any number of threads."""
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)

@@ -44,7 +44,7 @@ class Argument(NamedTuple):
         return str(self.options.get("metavar") or "|".join(self.options.get("choices", ())) or "VALUE")
 
     def in_usage(self, name: str) -> str:
-        """The name of a positional argument, with brackets if it may be absent, and dots if it may be repeated."""
+        """The name of a positional argument, with brackets if it is optional, and dots if it can be repeated."""
         return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(self.options.get("nargs", ""), name)
 
     @property

@@ -143,7 +143,7 @@ def _absolute(path: str) -> str:
 
 
 def _read(options: Options, **readers: Callable[[Any], Any]) -> Options:
-    """The options, with these values read if they are given."""
+    """The options, with each given value that has a reader replaced by its result."""
     return options | {name: read(options[name]) for name, read in readers.items() if name in options}
 
 

@@ -113,7 +113,7 @@ def _comments(found: Iterable[Mapping[str, Any]]) -> None:
 
 def rejected(answer: Answer) -> None:
     say(f"{answer['proposal']} is rejected and archived as {answer['kept']}", hang=2)
-    say_field(answer, "still_there", "  ! it is closed here, but still listed by the remote: {}")
+    say_field(answer, "still_there", "  ! closed here, but the remote still lists it: {}")
 
 
 def submitted(answer: Answer) -> None:

@@ -27,7 +27,7 @@ RETIRE_SECONDS = 25.0
 RETIRED_AT_MOST = 3
 """Older daemons that one call of `connect` replaces: after a downgrade, the next one is as old as the last."""
 OUTDATED_SECONDS = 300.0
-"""Seconds for which `connect` then replaces no daemon: otherwise, each line of a host would replace some."""
+"""Seconds for which `connect` then replaces no daemon; otherwise, each message of a host would replace several."""
 HELD = 75
 """Exit code of a daemon whose home already has a daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536
@@ -36,7 +36,7 @@ UNINSTALLED = "uninstalled"
 
 
 _outdated_until: dict[str, float] = {}
-"""By socket; in monotonic seconds."""
+"""The end of this pause by socket, in monotonic seconds."""
 
 
 class Refused(Exception):

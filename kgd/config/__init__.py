@@ -223,8 +223,8 @@ def person_environment() -> dict[str, str]:
 
 
 def host_folders() -> tuple[str, str, str, str]:
-    """The user's home, and the folders of the agents' hosts there: of Claude Code (empty for its usual one), of Codex,
-    and of all settings."""
+    """Four folders: the user's home; Claude Code's, empty if it is the usual one; Codex's; and the one with the
+    settings of programs."""
     env = os.environ
     user = env.get("HOME") or os.path.expanduser("~")
     is_mac = sys.platform == "darwin"

@@ -389,10 +389,10 @@ class ReadingTree:
         self.read_count += len(order["read"])
 
     def _tried(self, order: Callable[[], dict[str, Any]], left_out: Callable[[ProcessDied], bool]) -> dict[str, Any]:
-        """Give an order, again after the process ended, which another program may have killed.
+        """Give an order; repeat it if the process ends, since another program may have killed it.
 
-        Each crash identifies the file that caused it, or is one of only a few. A file that makes the process end twice,
-        or take too long, is `left_out`, which returns whether that may help.
+        A crash with a known file is blamed on the file; at most two crashes without one are ignored. A file that makes
+        the process end twice, or take too long, is passed to `left_out`, which returns whether to try again.
         """
         while True:
             try:

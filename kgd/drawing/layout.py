@@ -254,7 +254,7 @@ THROUGH = 0.3
 FIRST_ANGLES = (0.15, 0.6)
 """Least angle between the row of a dot in the middle and its lines to the left and, beyond its label, to the right."""
 REACHED = (0.8, 0.9)
-"""Shares of the distances, across and down, at which a line from the middle turns to its other dot."""
+"""Limits of the control point of a line from the middle, as shares of the distances across and down to its end."""
 NEAR = 12.0
 """Gap between the middle of a dot and a line around starts."""
 
@@ -264,7 +264,7 @@ CORNERS: Mapping[Mark, tuple[int, int]] = {
     "proposed": (-1, 1),
     "foreign": (1, 1),
 }
-"""The corner of a dot that has the sign of a mark: steps to the right and down."""
+"""The corner of a dot where each mark is drawn: steps to the right and down."""
 
 Spot = tuple[float, float]
 Cell = tuple[int, int]
@@ -351,8 +351,8 @@ def bend(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, st
 
 
 def through_middle(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
-    """The curves between dots in the columns beside x = 0. Each curve reaches the further dot along the dot's row; the
-    curves of a dot in the middle begin in different directions, so that their ends can be told apart."""
+    """The curves between dots in the columns beside x = 0. Each curve reaches the outer dot along its row. The
+    curves of a dot in the middle begin in different directions, so that their ends stay distinct."""
     found: dict[tuple[str, str], Curve] = {}
     fans: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for line in lines:

@@ -124,7 +124,7 @@ SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 ABOVE = 11.0
 """Distance of the relations of a path above their line."""
 EDGE = 0.76
-"""Distance of a number of marks from the middle of a group, to its inner side and up, as a share of its radius."""
+"""Distance of the count of marks from the middle of a group, inwards and upwards, as a share of its radius."""
 
 Link = Callable[[Dot], str]
 """Returns the address that a dot links to; empty if it has no link."""

@@ -311,7 +311,7 @@ class _Found:
         taken: dict[str, str] = {}
 
         def place(name: str) -> Uri:
-            """The URI of a name; no two of them differ only by case."""
+            """The URI of a name. No two URIs differ only by case."""
             literal = literal_uri(workspace, name)
             is_free = literal is not None and taken.setdefault(collision_key(literal), name) == name
             return literal if literal is not None and is_free else hashed_uri(workspace, name)

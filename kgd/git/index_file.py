@@ -3,9 +3,9 @@
 The rewrite uses only object ids and never looks at the work tree, whose files can therefore neither delay nor mislead
 it. Git fills in times and sizes at its next comparison.
 
-The user's staged changes and running git commands are asked of the git program, and only after another program has
-written the index: libgit2 does not show the flags of an entry, and cannot compare an index with a commit without the
-repository's own work tree.
+The git program reports the user's staged changes and the files that a sparse checkout leaves out; it is started only
+after another program has written the index. libgit2 does not show the flags of an entry, and cannot compare an index
+with a commit without the repository's own work tree. The system's list of processes shows running git commands.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ def _packed(git_dir: Path, name: str) -> ObjectId | None:
 
 
 def _packed_lines(git_dir: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and hex digits."""
+    """Yield the name of each packed ref, and its value in hex digits."""
     content = _loose(git_dir, "packed-refs")
     if content is not None and b"\0" in content:
         raise Damaged("packed-refs holds zero bytes", at="packed-refs", next="Run `kgd doctor --fix`.")

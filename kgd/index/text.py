@@ -39,7 +39,7 @@ from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, Lane, Uri, lane_of
 
 FILE_NAME = "index.sqlite"
 PIECES_OF = "entity://"
-"""The scheme whose texts are found by any part of them, too."""
+"""The scheme of nodes that are also found by any part of their texts."""
 LEAST_PIECE, LONGEST_PIECE = 3, 1_000
 """Minimum number of characters that the index of pieces can find, and maximum number that it compares."""
 FEW = 1_000
@@ -512,7 +512,7 @@ class TextIndex:
             return found[:limit]
 
     def containing(self, piece: str) -> list[Uri]:
-        """The nodes of the scheme `PIECES_OF` with a piece of text, in any case, in their name, type or data.
+        """The nodes of the scheme `PIECES_OF` whose name, type or data contains a piece of text, ignoring case.
 
         May include others. O(answer); for less than `LEAST_PIECE` characters, O(nodes of the scheme).
         """

@@ -129,8 +129,8 @@ class Walker:
     """
 
     handlers: ClassVar[Mapping[str, str]] = {}
-    """Maps a kind of node to the method that reads it; the method returns the scope of the node's children, if that is
-    another one."""
+    """Maps a kind of node to the method that reads it; the method returns the scope of the node's children if they
+    have their own."""
     defines: ClassVar[Mapping[str, str]] = {}
     """Maps a kind of node that defines a symbol in the usual form to the kind of the symbol."""
     result: ClassVar[str] = ""

@@ -1,7 +1,7 @@
 """The `import` and `export` tools: files of other programs.
 
-An import reconciles a source with the stored nodes. An export never overwrites files written by hand: each file is
-written atomically, if it is absent, if its content equals the last export (the folder's `LIST` has the hashes), or if
+An import reconciles a source with the stored nodes. An export never overwrites files written by hand. It writes
+a file, atomically, if it is absent, if its content equals the last export (the folder's `LIST` has the hashes), or if
 the format recognises a file that kgd wrote. Every other file stays unchanged and is reported.
 """
 

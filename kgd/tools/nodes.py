@@ -144,7 +144,7 @@ class SuccessorAnswer(TypedDict):
 
 
 class Standing(TypedDict):
-    """Warnings before the use of a node: it is not verified, or another node replaces it."""
+    """Warnings about a node: it is stale, or another node replaces it."""
 
     unverified: NotRequired[UnverifiedAnswer]
     superseded_by: NotRequired[SuccessorAnswer]

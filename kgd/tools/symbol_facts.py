@@ -121,14 +121,14 @@ def reasons(facts: Iterable[Fact]) -> dict[Uri, str]:
 
 
 def about_code(workspace: Workspace, uri: Uri, most: int | None = None) -> list[Uri]:
-    """The nodes that cite a file or folder of the code tree, then nodes related to it, at most `most`; each once."""
+    """The nodes that cite a file or folder of the code tree, then at most `most` nodes related to it; each once."""
     related = (edge.target for edge in workspace.graph.into(uri)[:most])
     found = dict.fromkeys([*Freshness.of(workspace).citing(path_of(uri)), *related])
     return [one for one in found if scheme_of(one) not in CODE_TREE]
 
 
 class TaskFiles(Beside):
-    """The tasks of one workspace by listed path, with all acknowledged writes. Thread-safe.
+    """The tasks of one workspace by listed path, including all acknowledged writes. Thread-safe.
 
     The first call reads each task once; later calls read only changed tasks.
     """

@@ -104,7 +104,7 @@ def _take(env: MutableMapping[str, Any], steps: int = 1) -> None:
 
 
 def _count(state: Any, *_: Any) -> bool:
-    """Count a step of the parser; a rule of blocks and of texts that never matches."""
+    """Count a step of the parser. The parser calls this as a rule, for blocks and for inline text; it never matches."""
     _take(state.env)
     if state.level >= DEEPEST:
         raise _TooMuch

@@ -152,8 +152,8 @@ class Visit:
             raise Invalid("this part of the list does not exist", next="Open the list from its beginning.") from error
 
     def tried(self, tool: str, **arguments: Any) -> Answer:
-        """Call a tool for a part of a page that only helps the reader. Returns an empty answer if the tool refuses, for
-        example because the visitor may not call it, or a node is gone."""
+        """Call a tool for an optional part of a page. Returns an empty answer if the tool refuses, for example because
+        the visitor may not call it, or a node is gone."""
         try:
             return self.call(tool, **arguments)
         except KgdError:

@@ -503,7 +503,7 @@ class Beside:
 
     @classmethod
     def of(cls, workspace: Workspace) -> Self:
-        """The only one of this class for a workspace, created at the first call."""
+        """The workspace's instance of this class, created at the first call."""
         return workspace.beside(cls, cls)
 
 

@@ -280,8 +280,8 @@ def _with_successors(
 
 
 def _about(workspace: Workspace, path: str, was: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
-    """Yield the nodes that cite the file, then those related to it or its definitions, under its path or a former one,
-    `was`; each with the reason and the cited definitions. A node may be repeated."""
+    """Yield the nodes that cite the file, then those related to it or its definitions, each with the reason and the
+    cited definitions. `was` is the path of the file, or a former one. A node may be repeated."""
     freshness, now = Freshness.of(workspace), "" if was == path else f" {was}, now {path}"
     for uri in freshness.citing(was):
         if cited := [one.symbol for one in freshness.citations(uri) if one.path == was]:
@@ -294,7 +294,7 @@ def _about(workspace: Workspace, path: str, was: str, symbols: Sequence[Node]) -
 
 
 def _around(workspace: Workspace, path: str) -> Iterator[tuple[Uri, str, list[str]]]:
-    """Yield the nodes related to the folders above the file except the top, then open tasks that list it."""
+    """Yield the nodes related to the folders above the file, except the top, then the open tasks that list the file."""
     for folder in filter(None, above(path)):
         for edge in workspace.graph.into(from_path("dir", workspace.id, folder)):
             yield edge.target, f"{edge.type} {folder}/", []

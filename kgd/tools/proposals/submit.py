@@ -171,7 +171,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
 
 
 def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> SubmitResult:
-    """The answer of a deciding, with the outcome of each change."""
+    """The answer to a submission, with the outcome of each change."""
     outcome, waits = found.outcome, found.proposal
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
     conflicts = set(found.conflicts)
@@ -400,7 +400,7 @@ def _addressed(text: str, workspace: str) -> Uri:
 
 
 def _plan(workspace: str, planned: Sequence[Planned], look: str) -> PlanResult:
-    """The plan of a deciding, which is merged, proposed or refused as a whole."""
+    """The plan of a submission, which is merged, proposed or refused as a whole."""
     every = {one["outcome"] for one in planned}
     order: tuple[Would, ...] = ("refused", "proposed", "merged")
     outcome: Would = next((one for one in order if one in every), "unchanged")

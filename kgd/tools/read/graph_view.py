@@ -1,8 +1,8 @@
 """The `graph_view` tool: a walk, or the whole workspace in groups, as a picture and as text.
 
-The groups of a grouping have shown nodes, and relations between them. The work is bounded: a large workspace is read
-as a sample, whose counts are estimates. Answers without links are kept until nodes, citations or stale nodes change;
-those with classes for at most a minute, because the classes change with time.
+Each group shows some of its nodes; links count the relations between groups. The work is bounded: of a large
+workspace a sample is read, and counts are estimates. Answers, except their links, are kept until nodes, citations or
+stale nodes change. Answers with classes are kept for at most a minute, because classes change with time.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def groups(
 
     Args:
         by: The groupings to choose from; see `Groups.divided`.
-        opened: The groups whose members to show. A group of areas is open, and its id closes it; a closed one has the
-            nodes of its areas. While a group outside of it is opened, it is closed, and its id opens it.
+        opened: The groups whose members to show. Groups of areas are open at first, and their ids close them; while
+            another group is opened, they are closed, and their ids open them. A closed one has the nodes of its areas.
         colour: The classes to count; see `tones_of`.
     """
     proposals = open_proposals(workspace, sees)
@@ -415,8 +415,8 @@ class GraphViewParams(TraverseParams):
         Many[str],
         Field(
             max_length=20,
-            description="ids of groups whose nodes to show. Groups of areas are open, and their ids close them; while "
-            "another group is opened, they are closed, and their ids open them",
+            description="ids of groups whose nodes to show. Groups of areas are open at first, and their ids close "
+            "them. While another group is opened, they are closed, and their ids open them",
         ),
     ] = Field(default_factory=list)
     colour: Annotated[

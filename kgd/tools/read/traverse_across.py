@@ -1,7 +1,7 @@
-"""Walks across workspaces: their starts, the origins of their nodes, and the reasons for missing nodes; other paths.
+"""Walks across workspaces: starts, origins of nodes, reasons for missing nodes; and alternatives to a path.
 
-A path beside the cheapest one is a cheapest path from the first node, one relation, and a cheapest path to the last
-node. The best of them is the second cheapest path. Costs two walks of at most `MOST_NODES` nodes.
+An alternative to the cheapest path is a cheapest path from the first node, one relation, and a cheapest path to the
+last node. The best alternative is the second cheapest path. Costs two walks of at most `MOST_NODES` nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
 
 
 class Detail(TypedDict):
-    """Why another workspace cannot be read, and the last contact with it."""
+    """The reason why another workspace cannot be read, and the time of the last contact with it."""
 
     last_seen: NotRequired[str]
     detail: NotRequired[str]

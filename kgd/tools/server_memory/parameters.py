@@ -30,7 +30,7 @@ def refusal(error: KgdError) -> Refusal:
 
 
 class MemoryParams(Params):
-    """Arguments of one tool, which has the name of the class: ``create_entities`` for `CreateEntities`."""
+    """Arguments of one tool, which is named after the class: ``create_entities`` for `CreateEntities`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, str_max_length=None)
 

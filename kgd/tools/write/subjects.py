@@ -1,7 +1,7 @@
 """Code and nodes that a change names: its subjects, citations and targets.
 
-Of lines of code, the enclosing symbol is stored, because lines move. What does not exist is refused, with the nearest
-names; code is not checked in a workspace without a code tree.
+For lines of code, the enclosing symbol is stored, because lines move. A name that does not exist is refused, and the
+error lists the nearest names. Code is not checked in a workspace without a code tree.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tu
 
 
 def _similar(session: Session, workspace: Workspace, path: str, symbol: str) -> str:
-    """A question about the symbols of a file with similar names, qualified or not; empty without any."""
+    """A question that suggests the symbols of a file with similar names; empty if there are none."""
     place = file_paths.locate_existing(session, workspace, path) or path
     known = list(map(name_of, worktrees.symbol_lines(workspace, session.own_cwd, place)))
     last = symbol.rpartition(".")[2]

@@ -258,7 +258,7 @@ def found(visit: Visit, question: str) -> tuple[Sequence[Mapping[str, Any]], boo
 
 def similar(visit: Visit, text: str) -> Sequence[Mapping[str, Any]]:
     """Return the nodes whose addresses are similar to a text for which nothing was found."""
-    missing = visit.tried("get", uris=[text], include=[]).get("missing", ())  # the text may be no address
+    missing = visit.tried("get", uris=[text], include=[]).get("missing", ())  # the text may not be an address
     uris = [uri for one in missing for uri in one["similar"]]
     found: Sequence[Mapping[str, Any]] = visit.tried("get", uris=uris, include=[]).get("nodes", ()) if uris else ()
     return found

@@ -179,7 +179,7 @@ def undo(visit: Visit) -> Handled:
     reverted = _revert(visit, "")
     would = visit.call("put", **reverted, dry_run=True)
     if in_the_way := _in_the_way(would):
-        why = f"Not undone yet: {next_step(in_the_way[0])}. Revert it here if you still want to."
+        why = f"Not undone yet. The undo would report: {next_step(in_the_way[0])}. To undo it anyway, revert it here."
         return Redirect(visit.to("change", commit=visit.required("commit"), revert="1"), why)
     answer = visit.call("put", **reverted)
     back = own(visit.form.get("back", ""))
@@ -189,8 +189,8 @@ def undo(visit: Visit) -> Handled:
 
 
 def _in_the_way(would: Mapping[str, Any]) -> list[str]:
-    """Return the warnings of a revert that is not carried out yet, except those about conflicts that are open already
-    and about an earlier revert: the page of the commit shows both."""
+    """Return the warnings of a revert that is not carried out yet. Leaves out those about open conflicts and about an
+    earlier revert, since the page of the commit shows both."""
     return [
         one
         for one in would.get("warnings", ())
@@ -212,7 +212,7 @@ def _commit(visit: Visit, commit: str) -> dict[str, Any]:
 
 
 def change(visit: Visit, refused: KgdError | None = None) -> Handled:
-    """Show a commit with its differences and, to a writer, the effect of reverting it; or why that was refused."""
+    """Show a commit with its differences and, to a writer, the effect of reverting it, or the reason for a refusal."""
     found = _commit(visit, visit.required("commit"))
     would: Mapping[str, Any] = {}
     if visit.may("put") and refused is None:

@@ -74,7 +74,7 @@ log = logging.getLogger(__name__)
 
 
 class _Publication:
-    """A publication keeps the branch of one workspace at its tip; this is common to both kinds."""
+    """Keeps the branch of one workspace at its tip; the base of both kinds of publication."""
 
     def __init__(self, host: Host, clock: Callable[[], float], in_place: Callable[[], bool]) -> None:
         self._host, self._store, self._clock, self._in_place = host, host.store, clock, in_place

@@ -484,7 +484,7 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
 
 
 def _node_or_new(draft: Draft, uri: Uri, *, creates: bool = False) -> Node:
-    """The node; a new one if it `creates` nodes, or if the URI is external or in the code tree."""
+    """The node. A missing one is created if the edit `creates` nodes, or if the URI is external or in the code tree."""
     node = draft.node(uri)
     if node is None and not (creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
         raise _not_found(uri)
