@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT = 8 << 20
+LIMIT = 12 << 20
 """Bytes of the wheel and of the sdist."""
 _LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)((?:.*\\\n)*.*)", re.M)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -14,7 +14,6 @@ check too. `--documented` adds documentation and tests to the trees. `--embedder
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import logging
 import tempfile
 import time
@@ -184,10 +183,7 @@ def measured(
 def main() -> int:
     options = _options()
     logging.disable(logging.WARNING)
-    package = importlib.util.find_spec("wordllama")
-    assert package is not None
-    assert package.origin is not None
-    tokenizer = Tokenizer.from_file(str(Path(package.origin).parent / TOKENIZER))
+    tokenizer = Tokenizer.from_file(str(TOKENIZER))
     tokenizer.no_truncation()
     together = Report(tokenizer)
     trees = UNSEEN if options.unseen else {name: TREES[name] for name in options.tree or TREES}

@@ -26,11 +26,20 @@ from bench.finding.trees import TREES, fetched
 from kgd.model.uri import Lane
 from kgd.retrieval import relevance
 from kgd.retrieval.candidates import Pool
+from kgd.vectors.embedder import BUILTIN
 
 Floats = NDArray[np.float64]
 RIDGE = 0.01
 """Penalty of large weights, for standardised features."""
-IN_USE = np.array([relevance.COVERED, 1.0, -relevance.LACKING, relevance.WORDS, -relevance.ANSWERED])
+IN_USE = np.array(
+    [
+        BUILTIN * relevance.COVERED,
+        1.0,
+        -BUILTIN * relevance.LACKING,
+        relevance.WORDS,
+        -relevance.ANSWERED - (1 - BUILTIN) * relevance.ANSWERED_ALONE,
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -321,6 +321,8 @@ class Pool:
     """Share of the query's weight that a note needs if there are no vectors."""
     lacking: float = 0.0
     """Share of the query's words that no text has; less if there are few texts."""
+    word_weight: float = 1.0
+    """Weight of common and missing words beside relevance; nearer to 1 if there are few texts."""
     needed: float = 1e-9
     """Evidence that a note needs to be a hit: any, if it is not known how similar a relevant text is."""
     is_strange: bool = False
@@ -403,15 +405,16 @@ class Pool:
     def evidence(self, note: Unit) -> float:
         """How much a note says about the query; see `relevance`."""
         if note.evidence is None:
-            weight = self.scale.words if self.scale is not None else 1.0
-            note.evidence = relevance.evidence(note.covered, self.relevance(note.likeness), weight)
+            note.evidence = relevance.evidence(note.covered, self.relevance(note.likeness), self.word_weight)
         return note.evidence
 
     def settle(self, texts: int) -> None:
         """Decide whether the query is strange and what answers it, after all lanes were searched.
 
-        Names count twice. If there are few `texts`, a missing word means little.
+        Names count twice. If there are few `texts`, a missing word means little, and common words mean more.
         """
+        rich = min(1.0, texts / RICH)
+        self.word_weight = 1.0 - rich * (1.0 - self.scale.words) if self.scale is not None else 1.0
         weights = {
             word.casefold(): NAME_SHARE
             if parts_of(word) or (place and any(map(str.isupper, word)))
@@ -422,13 +425,13 @@ class Pool:
         }
         lacking = sum(weight for word, weight in weights.items() if word not in self.known)
         if weights:
-            self.lacking = min(1.0, texts / RICH) * lacking / sum(weights.values())
+            self.lacking = rich * lacking / sum(weights.values())
         self.is_strange = len(weights) > 2 and texts >= RICH and self.lacking >= STRANGE
         if not self.share:
             self.needed = relevance.evidence(COVERED_STRANGE if self.is_strange else self.least_covered, 0.0)
         elif self.scale is not None:
             best = max((self.evidence(unit) for unit in self.units.values() if unit.lane is Lane.NOTES), default=0.0)
-            self.needed = relevance.needed(best, self.lacking, len(self.words), self.scale.words)
+            self.needed = relevance.needed(best, self.lacking, len(self.words), self.word_weight)
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""

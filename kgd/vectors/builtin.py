@@ -1,7 +1,7 @@
-"""The built-in embedder, which needs no download: the static model inside the wheel of `wordllama`.
+"""The built-in embedder, which needs no download: a static model beside this file.
 
 A static model is a table with a vector for each token; the vector of a text is the mean of the vectors of its tokens.
-The package itself is never imported, because it would load four times as much and look for its files on the network.
+`scripts/static_model.py` made the table: sums of its rows approximate the vectors of a sentence transformer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +17,18 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from kgd.errors import Unavailable
-from kgd.vectors.embedder import Kind, Scale, Vectors
+from kgd.vectors.embedder import BUILTIN, Kind, Scale, Vectors
 
-WEIGHTS = "weights/l2_supercat_256.safetensors"
-TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+FOLDER = Path(__file__).parent / "static"
+ROWS, LENGTHS, TOKENIZER = FOLDER / "rows.npy", FOLDER / "lengths.npy", FOLDER / "tokenizer.json"
 SHARE = 0.3
 """Weight of similarity in a score, relative to full text; a larger weight improves results for prose but not for
 chat."""
-SCALE = Scale(0.0, 0.15)
-"""For queries unrelated to the workspace, the nearest of a dozen texts had 0.04 to 0.12; for queries in other words,
-the right text had 0.31 or more, and related texts 0.17 to 0.2."""
+SCALE = Scale(0.0, 0.15, BUILTIN)
+"""The least similarity was chosen for an earlier table. For this one, 0.12 to 0.18 give nearly the same figures."""
 FEWEST = 20
 """Minimum number of texts for weights by rarity; with fewer, all words have the same weight. 20 works as well as
 300."""
@@ -39,7 +36,11 @@ TEXT_LIMIT = 8_000
 """Maximum number of characters to read from a text: the mean of a longer text is less specific, and long documents also
 have chunks."""
 NO_PIECE = 0
-"""The token for unknown text, which a tokenizer with bytes never returns."""
+"""The padding token, which an encoding without padding never has."""
+UNKNOWN, FIRST_UNUSED, UNUSED = 100, 104, 895
+"""The tokenizer's token for an unknown word, and its unused tokens, which have random vectors. Each character of an
+unknown word counts as one of them, so texts in scripts that the tokenizer does not know are similar if they share
+characters."""
 WORDS_KEPT, LONGEST_KEPT = 20_000, 32
 """Number of words whose tokens are remembered, 3 MB, and their greatest length. No token spans two words, and a look-up
 takes a tenth of the time."""
@@ -48,16 +49,35 @@ _LOADING = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The table and the tokenizer: 40 MB, shared by all workspaces of a process."""
+    """The table, mapped from its file, and the tokenizer; shared by all workspaces of a process.
+
+    A vector is a row of the table, as signed bytes, multiplied by its length.
+    """
 
     digest: str
-    table: NDArray[np.float16]
+    table: NDArray[np.int8]
+    lengths: NDArray[np.float16]
     tokenizer: Tokenizer
+
+    def rows(self, pieces: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The vectors of tokens, (n, dim)."""
+        found: NDArray[np.float32] = self.table[pieces] * self.lengths[pieces].astype(np.float32)[:, None]
+        return found
 
     def pieces(self, text: str) -> list[int]:
         # Encoded one by one, since batch encoding starts threads that compete with requests.
         clean = text[:TEXT_LIMIT].encode("utf-8", "replace").decode("utf-8")
-        return list(self.tokenizer.encode(clean, add_special_tokens=False).ids)
+        found = self.tokenizer.encode(clean, add_special_tokens=False)
+        ids: list[int] = found.ids
+        if UNKNOWN not in ids:
+            return ids
+        pieces = list[int]()
+        for piece, (start, end) in zip(ids, found.offsets, strict=True):
+            if piece == UNKNOWN:
+                pieces += (FIRST_UNUSED + ord(one) % UNUSED for one in clean[start:end].lower())
+            else:
+                pieces.append(piece)
+        return pieces
 
 
 class Builtin:
@@ -88,9 +108,9 @@ class Builtin:
         model, weights = self._model, self._weights if kind == "query" else None
         pieces = [model.pieces(text) for text in texts]
         found = np.zeros((len(texts), self.dim), np.float32)
-        # Converting halves to floats is slow, so each token of the batch is converted once.
+        # Conversion to floats is slow, so each token of the batch is converted once.
         used, places = np.unique(np.fromiter(chain.from_iterable(pieces), np.int64), return_inverse=True)
-        rows = model.table[used].astype(np.float32)
+        rows = model.rows(used)
         if weights is not None:
             rows *= weights[used][:, None]
         start = 0
@@ -115,7 +135,7 @@ class Builtin:
         if not pieces:
             return []
         used, places = np.unique(np.array(pieces), return_inverse=True)
-        rows = self._model.table[used].astype(np.float32)
+        rows = self._model.rows(used)
         rows[used == NO_PIECE] = 0.0
         sums = np.add.reduceat(rows[places], sentences)
         lengths = np.linalg.norm(sums, axis=1)
@@ -146,27 +166,17 @@ def _pieces_of_word(word: str) -> tuple[int, ...]:
 
 @functools.cache
 def _model() -> Model:
-    spec = importlib.util.find_spec("wordllama")
-    if spec is None or spec.origin is None:
-        raise Unavailable(
-            "the package wordllama is not installed, so there is no built-in embedder",
-            next="Reinstall kgd, or choose another embedder in workspaces.yaml.",
-        )
-    root = Path(spec.origin).parent
     try:
-        with open(root / WEIGHTS, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
-        [table] = load_file(root / WEIGHTS).values()
-        tokenizer = Tokenizer.from_file(str(root / TOKENIZER))
+        digest = hashlib.sha256(b"".join(one.read_bytes() for one in (ROWS, LENGTHS, TOKENIZER))).hexdigest()[:12]
+        table, lengths = np.load(ROWS, mmap_mode="r"), np.load(LENGTHS)
+        tokenizer = Tokenizer.from_file(str(TOKENIZER))
     except Exception as error:  # the libraries raise plain Exceptions
         raise Unavailable(
             f"the built-in embedder's files cannot be read: {error}"[:300],
-            next="Reinstall wordllama, or choose another embedder in workspaces.yaml.",
+            next="Reinstall kgd, or choose another embedder in workspaces.yaml.",
         ) from error
-    if table.ndim != 2 or len(table) > 1 << 16:
-        raise Unavailable("the built-in embedder's table has an unexpected format", next="Reinstall wordllama.")
     tokenizer.no_padding()
     tokenizer.no_truncation()
     with contextlib.suppress(AttributeError):  # its cache would keep 10,000 whole texts (70 MB) without saving time
         tokenizer.model._resize_cache(0)
-    return Model(digest, table, tokenizer)
+    return Model(digest, table, lengths, tokenizer)

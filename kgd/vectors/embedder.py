@@ -37,8 +37,8 @@ CONSIDERED, COMPARED, FEWEST = 128, 32, 10
 ENOUGH, SENTENCES = 24, 4
 """Smallest number of notes whose sentences are compared, and the largest number of sentences of a note. With 10 or 16
 notes the result depends more on the notes than on the embedder."""
-BETTER, WORDS = 2.5, 1 / 3
-"""How fast the weight of words falls with a contrast better than the built-in model has, and its minimum."""
+BUILTIN, BETTER, WORDS = 0.4, 3.1, 1 / 3
+"""The weight of words with the built-in model, how fast it falls with a better contrast, and its minimum."""
 ZERO_SHARE, LEAST_SHARE = 0.1, 0.8
 """Share of the similarities that are below the similarity of relevance 0 and of relevance 1. `docs/ranking.md` says how
 they were found."""
@@ -169,7 +169,7 @@ def from_bytes(stored: Sequence[bytes], dim: int) -> Vectors:
 class Scale(NamedTuple):
     """The similarities of relevance 0 and 1; a text of relevance 1 or more is relevant.
 
-    `words` is the weight of common words beside relevance: 1 as with the built-in model, less for a better model.
+    `words` is the weight of common words beside relevance: 1 for a weak model, less for a better one.
     """
 
     zero: float
@@ -221,5 +221,6 @@ def contrast(vectors: ArrayLike, notes: Sequence[int]) -> float:
 
 def weight_of_words(own: float, builtin: float) -> float:
     """The weight of common words beside the similarities of an embedder, from its contrast and the built-in model's."""
-    better = own / builtin - 1 if builtin > 0 else 0.0
-    return round(min(1.0, max(WORDS, 1 - BETTER * better)), _DIGITS)
+    if builtin <= 0:
+        return 1.0
+    return round(min(1.0, max(WORDS, BUILTIN - BETTER * (own / builtin - 1))), _DIGITS)

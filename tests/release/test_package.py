@@ -22,7 +22,7 @@ from tests.daemon.conftest import end_daemon
 from tests.planting import NOT_OURS
 from tests.test_docs import in_shop, walk
 
-LIMIT = 8 << 20
+LIMIT = 12 << 20
 
 
 @pytest.fixture(scope="module")

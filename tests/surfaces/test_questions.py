@@ -24,7 +24,7 @@ SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 @pytest.fixture
 def ask(ask: Ask, ws: Workspace) -> Ask:
     """A workspace whose texts are embedded; before that, a question may find nothing for that reason."""
-    ask.put(changes=[upsert("harbour", summary="where ships wait")])
+    ask.put(changes=[upsert("bakery", summary="where bread is baked")])
     until(lambda: not ws.meaning.is_partial and not ws.is_text_partial)
     return ask
 

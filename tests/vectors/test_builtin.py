@@ -1,9 +1,8 @@
-"""The model inside the wheel needs no download, and weighs the words of a query by their rarity in the workspace."""
+"""The built-in model needs no download, and weighs the words of a query by their rarity in the workspace."""
 
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,14 +30,9 @@ def embedder() -> Builtin:
 
 
 @pytest.mark.requirement("U6")
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_vectors_equal_the_packages_own(embedder: Builtin) -> None:
-    import wordllama
-
-    own = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-    theirs = own.embed(TEXTS, norm=True)
-    np.testing.assert_allclose(embedder.embed(TEXTS, "document"), theirs, atol=1e-5)
+def test_texts_that_say_the_same_in_other_words_are_near(embedder: Builtin) -> None:
+    query, same, other = embedder.embed(["a cat on the couch", *TEXTS[:2]], "document")
+    assert query @ same > 0.5 > 0.2 > query @ other
 
 
 def test_a_vector_does_not_depend_on_the_rest_of_its_batch(embedder: Builtin) -> None:
@@ -46,6 +40,22 @@ def test_a_vector_does_not_depend_on_the_rest_of_its_batch(embedder: Builtin) ->
     alone = np.concatenate([embedder.embed([text], "document") for text in TEXTS])
     np.testing.assert_array_equal(together, alone)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "same", "other"),
+    [
+        ("ระบบจัดเก็บข้อมูลเซสชัน", "จัดเก็บเซสชัน", "ใบแจ้งหนี้"),
+        ("会话存储在缓存里", "缓存的会话", "发票编号连续"),
+        ("🙂", "a 🙂 b", "🚀"),
+    ],
+    ids=["Thai", "Chinese", "emoji"],
+)
+def test_texts_in_unknown_scripts_are_near_if_they_share_characters(
+    embedder: Builtin, text: str, same: str, other: str
+) -> None:
+    query, near, far = embedder.embed([text, same, other], "document")
+    assert query @ near > query @ far + 0.2
 
 
 @pytest.mark.parametrize("text", ["", " ", "\ud800", "\x00\x01", "word " * 100_000, "🙂" * 10_000], ids=range(6))
