@@ -65,7 +65,7 @@ bold = partial(painted, style="bold")
 faint = partial(painted, style="faint")
 good = partial(painted, style="good")
 red = partial(painted, style="bad")
-"""For missing or unreadable things."""
+"""For values that are missing or unreadable."""
 alert = partial(painted, style="warning")
 
 

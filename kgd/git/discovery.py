@@ -59,7 +59,7 @@ def find_place(directory: Path) -> Place | None:
 
 
 def repository_of(directory: Path, next: str) -> Place:
-    """As `find_place`. Raises NotFound with the next step if there is no repository."""
+    """Like `find_place`, but raises NotFound, with the next step, if there is no repository."""
     if (place := find_place(directory)) is None:
         raise NotFound("there is no git repository here", at=str(directory), next=next)
     return place

@@ -142,8 +142,7 @@ class Walk:
     unreached: Uri | None = None
     """The node `to`, if it exists but no path within the limits leads to it."""
     unknown: dict[Uri, list[Met]] = field(default_factory=dict)
-    """For each missing node, the ways on which relations led to it: the cheapest first, others only if they have fewer
-    hops."""
+    """For each missing node, the paths that led to it: the cheapest first, then only paths with fewer hops."""
     met: dict[Uri, Met] = field(default_factory=dict)
     """The distance at which each settled node was reached, whether or not it is listed; empty unless requested."""
     _heap: list[_Entry] = field(default_factory=list)

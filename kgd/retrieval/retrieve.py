@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCORE_DIGITS = 6
 DOUBTED_SHARE = 0.6
-"""Share of its score that a doubted or superseded node keeps."""
+"""Share of its score that a stale or superseded node keeps."""
 EDGES_PER_HIT = 5
 NOTED_BY, NOTED = 3, 30
 """The number of best notes whose files rank higher, and the number of files by text to consider."""

@@ -136,7 +136,7 @@ def one_line(text: str) -> str:
 
 
 def extended(chain: str, before: str = "", after: str = "") -> str:
-    """A chain with more before and after it; an unknown one stays unknown."""
+    """A chain extended at both ends; an unknown chain stays unknown."""
     return f"{before}{chain}{after}" if chain else ""
 
 

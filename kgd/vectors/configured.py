@@ -1,4 +1,4 @@
-"""Creation of the chosen embedder; an endpoint, a folder with an ONNX model, or a model that `fastembed` downloads.
+"""Creation of the configured embedder: an endpoint, a folder with an ONNX model, or a model that `fastembed` downloads.
 
 An endpoint speaks `/embeddings` in the protocol of OpenAI, Ollama, vLLM and others. Its answers are untrusted: their
 time and size are limited, redirects are not followed, and numbers are checked before use.

@@ -34,7 +34,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 Beat = Callable[..., None]
-"""Takes the numbers of checked items and of all items, if known; raises if no caller waits for the result any more."""
+"""Receives the numbers of checked items and, if known, of all items; raises if no caller waits for the result."""
 
 
 _MEND = "Fix the file, or revert the commit that broke it."

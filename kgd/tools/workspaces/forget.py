@@ -210,7 +210,7 @@ def _older_proposals(remote: Remote, listed: Refs, found: Forgotten) -> list[str
 FORGET = Operation(
     name="forget",
     title="Remove a secret",
-    description="Removes a leaked secret from the whole history, with a record of what was removed.",
+    description="Removes a leaked secret from the whole history, with a record of the removal.",
     hints=Hints(destructive=True, idempotent=True),
     run=forget,
     commits={"forget": "removed a secret"},

@@ -1,4 +1,4 @@
-"""The palette: the pages, actions, nodes and files that fit the words typed so far, as a part of every page; and the
+"""The palette: the pages, actions, nodes and files that match the words typed so far, as a part of every page; and the
 navigation of every page."""
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _is_readable(visit: Visit, text: str) -> bool:
 
 
 def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
-    """Nodes and code whose names or texts fit, in the order of the page of results; last, a row for all of them."""
+    """Nodes and code whose names or texts match, in the order of the search page; last, a row for all of them."""
     # Half-typed words may be an invalid query; the search page reports that.
     answer = visit.tried("search", query=question, limit=HITS, budget=BUDGET) if question else {}
     hits = [one for one in answer.get("hits", ()) if not is_related(one)]

@@ -1,5 +1,5 @@
-"""Bringing proposed changes into the workspace: accepting proposals as a whole by kgd's own merge, or in part as one
-commit; rejecting them; and submissions.
+"""Decisions about proposed changes: acceptance as a whole, by kgd's own merge, or in part, as one commit; rejection;
+and submissions.
 
 A *submission* has changes that were made elsewhere against a known base. They are merged now, or become a proposal: the
 difference from the base is merged three-way into the tip as one commit. If the submitter may only propose, or the tip
