@@ -233,9 +233,10 @@ def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -
     assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
     assert json.loads(asked.stdout)["missing"][0]["similar"] == ["concept://shop/services/payment"]
     assert "no such node" in kgd.run("traverse", "services/payment", "nosuch").stderr
-    of_code = "`kgd context ./src/auth/session.py` shows the commits of the code.\n"
+    facts, code = "kgd history --path src/auth/session.py", "kgd context ./src/auth/session.py"
+    told = f"`{facts}` lists the changes of facts about it, `{code}` the code's commits.\n"
     for command in ("history", "log"):
-        assert kgd(command, "src/auth/session.py") == f"no commits\nOnly changes to the knowledge are listed; {of_code}"
+        assert kgd(command, "src/auth/session.py") == f"no commits\nIts node has no changes; {told}"
 
 
 def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) -> None:

@@ -121,11 +121,15 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
 
 
 def _of_code(session: Session, uri: Uri | None) -> str:
-    """The call that shows the code's commits, for a path of the code tree; empty for the holder of a token."""
+    """The calls that show changes of the facts about a path of the code tree, and the code's commits; empty for the
+    holder of a token."""
     if uri is None or scheme_of(uri) not in CODE_TREE or session.principal is not None:
         return ""
-    asked = Do("context", paths=printable(f"./{path_of(uri)}"))
-    return Advice("Only changes to the knowledge are listed; ", asked, " shows the commits of the code.")
+    path = printable(path_of(uri))
+    facts, code = Do("history", path=path), Do("context", paths=f"./{path}")
+    return Advice(
+        "Its node has no changes; ", facts, " lists the changes of facts about it, ", code, " the code's commits."
+    )
 
 
 def _check_known(session: Session, workspace: Workspace, uri: Uri, given: str, sees: visibility.Sees | None) -> None:
