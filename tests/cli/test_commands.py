@@ -234,7 +234,7 @@ def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -
     assert json.loads(asked.stdout)["missing"][0]["similar"] == ["concept://shop/services/payment"]
     assert "no such node" in kgd.run("traverse", "services/payment", "nosuch").stderr
     facts, code = "kgd history --path src/auth/session.py", "kgd context ./src/auth/session.py"
-    told = f"`{facts}` lists the changes of facts about it, `{code}` the code's commits.\n"
+    told = f"`{facts}` lists the changes of facts about it, and `{code}` lists the commits of the code.\n"
     for command in ("history", "log"):
         assert kgd(command, "src/auth/session.py") == f"no commits\nIts node has no changes; {told}"
 

@@ -128,7 +128,11 @@ def _of_code(session: Session, uri: Uri | None) -> str:
     path = printable(path_of(uri))
     facts, code = Do("history", path=path), Do("context", paths=f"./{path}")
     return Advice(
-        "Its node has no changes; ", facts, " lists the changes of facts about it, ", code, " the code's commits."
+        "Its node has no changes; ",
+        facts,
+        " lists the changes of facts about it, and ",
+        code,
+        " lists the commits of the code.",
     )
 
 
