@@ -82,7 +82,9 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
         Limit: The pack would have more than 2 GiB.
     """
     name, body, idx = build(objects)
-    pack_dir.mkdir(exist_ok=True)
+    if not pack_dir.is_dir():
+        pack_dir.mkdir(exist_ok=True)
+        sync_folder(pack_dir.parent)
     stem = _unused(pack_dir / f"pack-{name}")
     keep, half = stem.with_suffix(".keep"), stem.with_suffix(".kgd")
     for leftover in (keep, half):

@@ -117,6 +117,21 @@ def test_a_flush_too_large_for_the_index_is_refused(monkeypatch: pytest.MonkeyPa
         pack.build([make("blob", os.urandom(200))])
 
 
+def test_a_missing_folder_of_packs_is_created_durably(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, synced = pen.store.pack_dir, list[Path]()
+    aside = folder.with_name("pack-aside")
+    folder.rename(aside)
+    flush = pack.sync_folder
+    monkeypatch.setattr(pack, "sync_folder", lambda path: (synced.append(path), flush(path)))
+    item = make("blob", b"content")
+    stem = pack.write(folder, [item])
+    assert synced == [folder.parent, folder]
+    assert pack.ids_of(stem) == [item.id]
+    for file in aside.iterdir():
+        file.rename(folder / file.name)
+    assert fsck(pen.layout.git_dir) == []
+
+
 def test_an_object_that_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
     with pytest.raises(Damaged):
         pen.store.confirm([make("blob", b"never written")])
