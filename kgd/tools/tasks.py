@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
@@ -38,7 +37,7 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import present
 from kgd.tools.parameters import Many, WorkspaceParams, refuse_unseen
 from kgd.tools.session import Session
-from kgd.workspace.served import Changed
+from kgd.workspace.served import Beside, Changed
 from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
@@ -161,21 +160,16 @@ class Line:
     summary: str
 
 
-class Board:
+class Board(Beside):
     """The tasks of one workspace, by `Board.of`. Thread-safe.
 
-    The first call reads each task once; later calls read only changed tasks.
+    The first call reads each task once; later calls read only changed tasks. Answers include every acknowledged write.
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock = workspace, threading.Lock()
+        super().__init__(workspace)
         self._lines: dict[Uri, Line] = {}
         self._changed = Changed(workspace, SCHEME)
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> Board:
-        """The board of a workspace. Its answers include every acknowledged write."""
-        return workspace.beside(cls, cls)
 
     def lines(self, status: str | None = None, *, sees: Callable[[Uri], bool] | None = None) -> list[Line]:
         """Tasks in progress first, then pending tasks, then finished tasks; each group by name, then by URI. Costs

@@ -2,6 +2,8 @@
 
 All of it is derived: it always equals a fresh load of the tip, and is updated by diffs of trees. An unreadable file is
 reported, and its last good version is still served.
+
+Features that keep state in memory for a workspace extend `Beside`, and follow the nodes with `Changed`.
 """
 
 from __future__ import annotations

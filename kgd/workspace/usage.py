@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from kgd.model.uri import Uri
 from kgd.model.usage import LEAST_TOGETHER, Conversations, Link, Suggestion, Tally, suggestions
 from kgd.shared_threads import Task
 from kgd.workspace.repository import THREADS
+from kgd.workspace.served import Beside
 from kgd.workspace.workspace import Workspace
 
 WAITING, MANY = 1_000, 500
@@ -42,22 +42,18 @@ class _Note(NamedTuple):
     at: float
 
 
-class Usage:
+class Usage(Beside):
     """The nodes that conversations of this machine read in one workspace. Counting begins with `start`.
 
     A crash loses the notes that are not on disk yet.
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._file = UsageFile(workspace.layout.derived_dir / "usage.sqlite")
         self._notes: deque[_Note] = deque()
-        self._conversations, self._counting = Conversations(), threading.Lock()
+        self._conversations = Conversations()
         self._task: Task | None = None
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> Usage:
-        return workspace.beside(cls, cls)
 
     def start(self) -> None:
         if self._task is None:
@@ -138,7 +134,7 @@ class Usage:
 
     def _count(self) -> None:
         """Add the notes to the file."""
-        with self._counting:
+        with self._lock:
             tally = Tally()
             for _ in range(len(self._notes)):
                 note = self._notes.popleft()
