@@ -1,4 +1,4 @@
-"""Values from the environment, above all the paths of a user's kgd home.
+"""Values from the environment, above all the paths of a user's kgd home; and the version of the installed program.
 
 No other package reads the environment. `kgd mcp` and every command import this file at startup, so it uses only parts
 of the standard library that are fast to import: plain classes instead of dataclasses, ``str`` instead of ``Path``. The

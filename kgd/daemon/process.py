@@ -1,5 +1,5 @@
-"""The daemon's process: the lock of its home, its settings for threads and memory, file descriptors, and a sampling
-profile; and its log.
+"""The daemon's process: the lock of its home, its settings for threads and memory, file descriptors, a sampling
+profile, and its log.
 
 The lock allows one daemon per home; the kernel releases it when its process ends.
 

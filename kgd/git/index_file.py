@@ -1,4 +1,5 @@
-"""Git's index: a rewritten copy with other blobs at some paths, ready to replace the original.
+"""Git's index: a rewritten copy with other blobs at some paths, ready to replace the original; and moves of index and
+work tree to another commit.
 
 The rewrite uses only object ids and never looks at the work tree, whose files can therefore neither delay nor mislead
 it. Git fills in times and sizes at its next comparison.

@@ -3,6 +3,8 @@
 libgit2 runs no hooks, filters or helpers; the git program runs them all. So the program is used only for plumbing (log,
 repack, commit-graph, fetch), with every setting turned off that would let a repository or an environment make it run
 other programs.
+
+`http_backend` is git's server program, which a hub starts for each request, with settings of its own.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class Staging:
     def reset(self, tree: ObjectId | None) -> None:
         """Start again from another tree; pending objects are dropped."""
         self.unsigned: list[ObjectId] = []
-        """The commits that were made with `pure`; the owner of this instance clears the list."""
+        """The pending commits that were made with `pure`."""
         self._root = tree or EMPTY_TREE
         self._folders: OrderedDict[str, Tree] = OrderedDict()
         self._entries = 0

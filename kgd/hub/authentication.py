@@ -1,4 +1,8 @@
-"""Authentication of a hub's requests by their token: the caller with its tools, workspaces and session."""
+"""Authentication of HTTP requests by their token: the caller with its tools, workspaces and session.
+
+A hub's callers are the holders of its tokens (`Holder`). A daemon without a hub has one caller, this machine's user,
+whose programs send the token of the home (`LocalUser`).
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Java(Walker):
 
     def loop(self, node: Node, scope: str) -> None:
         declared, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
-        self.found.bind(scope, text(node.child_by_field_name("name")), declared or (f"{source}[]" if source else ""))
+        self.found.bind(scope, text(node.child_by_field_name("name")), declared or extended(source, after="[]"))
 
     def called(self, node: Node, scope: str) -> None:
         self.found.use(CALLS, scope, self.chain(node).removesuffix("()"))
