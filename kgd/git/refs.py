@@ -117,17 +117,21 @@ def checked_out(git_dir: Path) -> str | None:
 
 def list_refs(git_dir: Path, prefix: str = "refs/") -> dict[str, ObjectId]:
     """All refs with this prefix, by name. Damaged and symbolic refs are left out."""
-    packed = (line for line in _packed_lines(git_dir) if line[0].startswith(prefix))
-    found = {name: _value(id, "packed-refs") for name, id in packed}
+    found: dict[str, ObjectId | None] = {}
     for folder, _, files in os.walk(git_dir / prefix.rpartition("/")[0]):
         for file in files:
             name = os.path.relpath(os.path.join(folder, file), git_dir)
             if name.startswith(prefix) and not name.endswith(".lock"):
                 try:
-                    found[name] = _value(_loose(git_dir, name) or b"", name)
+                    if (content := _loose(git_dir, name)) is not None:
+                        found[name] = _value(content, name)
                 except Damaged:
-                    found.pop(name, None)
-    return dict(sorted(found.items()))
+                    found[name] = None
+    # Read last: a ref that git packs in the meantime is in its own file before, and here afterwards.
+    for name, id in _packed_lines(git_dir):
+        if name.startswith(prefix) and name not in found:
+            found[name] = _value(id, "packed-refs")
+    return {name: value for name, value in sorted(found.items()) if value}
 
 
 def move_ref(

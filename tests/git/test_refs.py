@@ -30,6 +30,21 @@ def test_a_ref_is_read_loose_and_packed(pen: Pen) -> None:
     assert pen.write({"nodes/a.yaml": b"2\n"}) == refs.read_ref(git_dir, refs.HEAD), "loose wins over packed"
 
 
+@pytest.mark.parametrize("at", ["walk", "_loose", "_packed_lines"])
+def test_a_ref_that_git_packs_during_a_listing_is_listed(pen: Pen, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    git_dir = pen.layout.git_dir
+    tip = pen.write({"nodes/a.yaml": b"1\n"})
+    home = os if at == "walk" else refs
+    function = getattr(home, at)
+
+    def packed(*arguments: object) -> object:
+        git(git_dir, "pack-refs", "--all", "--prune")
+        return function(*arguments)
+
+    monkeypatch.setattr(home, at, packed)
+    assert refs.list_refs(git_dir, "refs/kgd/") == {refs.HEAD: tip}
+
+
 def test_a_move_to_the_present_value_is_no_lost_race(pen: Pen) -> None:
     git_dir = pen.layout.git_dir
     tip = pen.write({"nodes/a.yaml": b"1\n"})
