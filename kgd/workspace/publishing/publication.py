@@ -74,7 +74,7 @@ log = logging.getLogger(__name__)
 
 
 class _Publication:
-    """Keeps the branch of one workspace at its tip; the base of both kinds of publication."""
+    """The base of both publications: it follows the refs, merges a moved branch, and reports stages."""
 
     def __init__(self, host: Host, clock: Callable[[], float], in_place: Callable[[], bool]) -> None:
         self._host, self._store, self._clock, self._in_place = host, host.store, clock, in_place
