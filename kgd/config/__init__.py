@@ -1,8 +1,10 @@
-"""Values from the environment, above all the paths of a user's kgd home; and the version of the installed program.
+"""Values from the environment, above all the paths of a user's kgd home.
 
 No other package reads the environment. `kgd mcp` and every command import this file at startup, so it uses only parts
 of the standard library that are fast to import: plain classes instead of dataclasses, ``str`` instead of ``Path``. The
 registry and the settings are in `kgd.config.registry`, which is slower to import.
+
+The version of the installed program is compared here too, since each command compares it with the daemon's.
 """
 
 from __future__ import annotations
