@@ -54,7 +54,7 @@ from kgd.workspace.writing.signing import key_for
 if TYPE_CHECKING:
     from kgd.daemon.shared_state import SharedState
     from kgd.git.layout import Layout
-    from kgd.model.token import Pages
+    from kgd.model.browser_state import Pages
     from kgd.workspace.answers import Stage
     from kgd.workspace.workspace import Workspace
 

@@ -22,22 +22,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgd.errors import InvariantViolation, KgdError
+from kgd.model.browser_state import LINKS_EACH, LINKS_LIMIT, SESSIONS_EACH, SESSIONS_LIMIT, Link, SignedIn, Visitor
 from kgd.model.token import (
     DETAIL_LIMIT,
-    LINKS_EACH,
-    LINKS_LIMIT,
     SEAL_SECONDS,
     SEALED_AT_ONCE,
-    SESSIONS_EACH,
-    SESSIONS_LIMIT,
     SIGN_IN_KEY,
     AuditEntry,
     HubContents,
-    Link,
     Moved,
-    SignedIn,
     TokenRecord,
-    Visitor,
     from_row,
     sealed,
     storable,

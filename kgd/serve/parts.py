@@ -28,7 +28,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.git.layout import locate
 from kgd.mcp.short_reads import ShortReads
-from kgd.model.token import Browser
+from kgd.model.browser_state import Browser
 from kgd.tools import EVERY, chosen
 from kgd.tools.operation import Operation
 from kgd.tools.session import Session

@@ -29,7 +29,7 @@ from starlette.requests import Request
 
 from kgd.daemon.request_bodies import Bodies
 from kgd.errors import MALFORMED, Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable
-from kgd.model.token import (
+from kgd.model.browser_state import (
     LINK_SECONDS,
     LINKS_EACH,
     LINKS_LIMIT,

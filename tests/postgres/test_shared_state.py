@@ -14,7 +14,8 @@ import pytest
 
 from kgd.daemon.shared_state import SharedState
 from kgd.errors import Damaged, Invalid, Unavailable
-from kgd.model.token import AuditEntry, SignedIn, Visitor
+from kgd.model.browser_state import SignedIn, Visitor
+from kgd.model.token import AuditEntry
 from kgd.postgres import database, hub_state
 from kgd.postgres.database import Database, Wakeups
 from kgd.postgres.hub_state import PostgresBrowserState

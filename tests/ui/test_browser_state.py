@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.model.token import (
+from kgd.model.browser_state import (
     CLOCK_SECONDS,
     LINK_SECONDS,
     LINKS_EACH,

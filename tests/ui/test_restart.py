@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from kgd.client import start
 from kgd.client.connection import Connection
 from kgd.errors import Unauthorized, Unavailable
-from kgd.model.token import LINK_SECONDS, SESSIONS_EACH, Visitor
+from kgd.model.browser_state import LINK_SECONDS, SESSIONS_EACH, Visitor
 from kgd.ui.sessions import IDLE_SECONDS, Sessions
 from tests.ui.conftest import Desk, Watched, at
 from tests.waiting import until

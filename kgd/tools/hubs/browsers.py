@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound, Unavailable
-from kgd.model.token import Browser, Pages
+from kgd.model.browser_state import Browser, Pages
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, flag

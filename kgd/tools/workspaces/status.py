@@ -20,7 +20,7 @@ from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.git.discovery import check_configuration
 from kgd.model.access import Verb
-from kgd.model.token import Pages
+from kgd.model.browser_state import Pages
 from kgd.tools import addressing, nodes, visibility, worktrees
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of, printable
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
