@@ -314,7 +314,7 @@ class _History:
 def with_authors(
     workspace: Workspace, found: Sequence[OpenConflict], *, sees: visibility.Sees | None = None
 ) -> list[dict[str, ConflictField]]:
-    """The fields of each conflict, with their sides and, if history has them, the sides'
+    """The fields of each conflict, with their sides and, if history has them, the sides' authors.
 
     Costs one git process for all records, and one for each commit that recorded some of them; each stops at the last
     commit that it looks for.
