@@ -63,10 +63,12 @@ class Connection:
         try:
             line = json.dumps({"id": self._last, "call": name, "args": dict(args)}, ensure_ascii=False, allow_nan=False)
             request = line.encode() + b"\n"
-        except ValueError as error:
-            fault = "not valid UTF-8" if isinstance(error, UnicodeEncodeError) else "not a finite number"
-            raise Invalid(f"an argument is {fault}") from error
-        except (TypeError, RecursionError) as error:
+        except UnicodeEncodeError as error:
+            advice = "Write it in UTF-8, without unpaired surrogates."
+            raise Invalid("an argument is not valid UTF-8", next=advice) from error
+        except (TypeError, ValueError, RecursionError) as error:
+            if str(error).startswith("Out of range float"):
+                raise Invalid("an argument is not a finite number", next="Give a finite number.") from error
             advice = "Data may contain text, numbers, booleans, None, lists, and dicts whose keys are text."
             raise Invalid(f"this cannot be written as JSON: {error}"[:200], at=name, next=advice) from None
         if len(request) > LINE_LIMIT:
