@@ -496,8 +496,8 @@ def job_answer(job: Job, troubles: int = TROUBLES_SHOWN, *, nodes: int = 100) ->
         "trouble": job.trouble[:troubles],
         "began": moment(job.began),
     }
+    answer |= {"total": job.total} if job.total is not None else {}
     answer |= present(
-        total=job.total,
         more_trouble=job.more_trouble + len(job.trouble[troubles:]),
         ended=moment(job.ended) if job.ended is not None else "",
         failure=job.failure,
