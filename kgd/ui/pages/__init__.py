@@ -5,6 +5,7 @@ from __future__ import annotations
 from kgd.ui.pages import (
     areas,
     attention,
+    author,
     conflicts,
     file,
     graph,
@@ -33,6 +34,7 @@ ENTRIES: tuple[Entry, ...] = (
     *review.ENTRIES,
     *conflicts.ENTRIES,
     *proposals.ENTRIES,
+    *author.ENTRIES,
     *areas.ENTRIES,
     *file.ENTRIES,
     *workspaces.ENTRIES,

@@ -1,11 +1,11 @@
 """The overview: pending work with its actions, the feed of recent changes by author and hour, coverage, health, and the
-first steps; and the page of an author, with recent nodes and changes, areas they know, open proposals and stale facts.
+first steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from kgd.tools import entries
 from kgd.tools.nodes import is_agent
 from kgd.tools.workspaces.status import remedy
 from kgd.ui.changes import mapping_text, reason_of
-from kgd.ui.node_reading import Row, lead, listed
+from kgd.ui.node_reading import lead
 from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.attention import waiting
-from kgd.ui.rendering import counted, person
+from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Visit
 from kgd.ui.words import sentence
 
@@ -373,28 +373,4 @@ def verbs() -> Mapping[str, str]:
     return {word: verb for one in entries().values() for word, verb in one["commits"].items()} | OTHER_VERBS
 
 
-LISTED = 25
-
-
-def author(visit: Visit) -> Handled:
-    """Show the recent work of one author, a person or an agent."""
-    cursor = visit.query.get("cursor") or None
-    answer = visit.call("author", name=visit.required("name").strip(), limit=LISTED, cursor=cursor)
-    recent = list(zip(titles_of(visit, answer["recent"]), answer["recent"], strict=True))
-    rows = [
-        (replace(row, updated={"at": one["at"], "by": ""}, version_authors=()), one, _since(answer["name"], row, one))
-        for row, one in zip(listed(visit, answer["nodes"]), answer["nodes"], strict=True)
-    ]
-    return Page("author.html", {"answer": answer, "recent": recent, "rows": rows, "begun": bool(cursor)})
-
-
-def _since(name: str, row: Row, one: Mapping[str, Any]) -> list[str]:
-    """Return the other authors since the last change; for a node in conflict, the authors of its versions."""
-    found = [person(line) for line in row.version_authors] or [one.get("changed_by", "")]
-    return [other for other in dict.fromkeys(found) if other not in ("", name)]
-
-
-ENTRIES = (
-    Entry("overview", "overview", overview),
-    Entry("author", "author", author),
-)
+ENTRIES = (Entry("overview", "overview", overview),)
