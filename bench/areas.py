@@ -20,7 +20,7 @@ from kgd.git.layout import locate
 from kgd.model.change import Author, ChangeSet, Log, Upsert
 from kgd.model.uri import Uri
 from kgd.tools import call
-from kgd.tools.areas.answers import new_entry
+from kgd.tools.areas.changelog import new_entry
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kgd.codec import paths
 from kgd.model.change import Delete, Log, Move, Upsert
 from kgd.model.uri import parse
-from kgd.tools.areas.answers import entries, moment_of, new_entry
+from kgd.tools.areas.changelog import entries, moment_of, new_entry
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout
 from tests.waiting import until

@@ -18,7 +18,7 @@ from kgd.model.change import ChangeSet, Delete, Edit, Log, Unrelate, Upsert, sub
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.tools import addressing, origins, visibility
-from kgd.tools.areas import answers, ids, parameters
+from kgd.tools.areas import changelog, ids, parameters
 from kgd.tools.areas.answers import (
     AreaAnswer,
     EntryAnswer,
@@ -340,7 +340,7 @@ def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId], writing=True)
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId", verb=Verb.WRITE)
     task, before = ids.task(session, workspace, params.taskId, at="taskId")
-    entry = answers.new_entry(parent, task, text, time.time())
+    entry = changelog.new_entry(parent, task, text, time.time())
     card = workspace.graph.card(parent)
     message = subject_from("log", params.parentType, f"{card.name if card else parent}:", text.splitlines()[0])
     edits = (*before, Log(entry))
@@ -354,7 +354,9 @@ def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId])
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId")
     since, until = period(params.since, params.until)
-    page, total = answers.entries(workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until)
+    page, total = changelog.entries(
+        workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until
+    )
     data = {"entries": [entry_answer(entry) for entry in page], "total": total}
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 

@@ -26,7 +26,7 @@ from kgd.git.program import GitFailed
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, file_paths, symbol_facts, worktrees
-from kgd.tools.areas.answers import entries as changelog_entries
+from kgd.tools.areas import changelog
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.nodes import catch_up, moment, overlay_of, printable
 from kgd.tools.paging import present
@@ -148,7 +148,7 @@ def _entries(findings: Findings) -> list[ChangeAnswer]:
     """Entries of the areas' changelogs, newest first."""
     entries: list[ChangeAnswer] = []
     for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
-        for one in changelog_entries(
+        for one in changelog.entries(
             findings.workspace, area.uri, limit=ENTRIES, since=findings.since, until=findings.until
         )[0]:
             answer: ChangeAnswer = {
