@@ -28,7 +28,6 @@ from kgd.tools.areas.answers import (
     entry_answer,
     enveloped,
     from_hub,
-    moment_of,
 )
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.nodes import title_of
@@ -195,7 +194,7 @@ def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
     text = parameters.knowledge(params.knowledge)
     if params.knowledgeMode == "overwrite":
         return text
-    return parameters.knowledge(f"{old}\n\n---[{moment_of(time.time())} task:{task}]---\n{text}")
+    return parameters.knowledge(f"{old}\n\n---[{changelog.moment_of(time.time())} task:{task}]---\n{text}")
 
 
 def _dropped(node: Node, relations: list[Relation] | None) -> tuple[Edit, ...]:
