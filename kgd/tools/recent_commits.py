@@ -30,6 +30,7 @@ from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
 from kgd.workspace.proposals.proposals import holder_name
+from kgd.workspace.served import Beside
 from kgd.workspace.workspace import Workspace
 
 REVIEWED = "refs/kgd/reviewed/"
@@ -108,11 +109,11 @@ class _Unreviewed:
     counts: tuple[bool, ...]
 
 
-class _Cache:
+class _Cache(Beside):
     """A cache of the nodes that commits changed, so that the next page reads only new commits."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._past, self._lock = workspace.past, threading.Lock()
+        super().__init__(workspace)
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._nodes = 0
         self.unreviewed: _Unreviewed | None = None
@@ -123,7 +124,7 @@ class _Cache:
             for id in found:
                 self._entries.move_to_end(id)
         new = [id for id in commits if id not in found]
-        for entry in self._past.entries_of(new, limit=MOST_NODES):
+        for entry in self._workspace.past.entries_of(new, limit=MOST_NODES):
             found[entry.commit] = replace(entry, nodes=tuple(sorted(entry.nodes)))
             self._keep(found[entry.commit])
         return [found[id] for id in commits]
@@ -155,7 +156,7 @@ def recent_commits(
     if reviewed is not None:
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    found = children_first(workspace.beside(_Cache, _Cache).entries(said))
+    found = children_first(_Cache.of(workspace).entries(said))
     own = [one for one, is_change in zip(found, _are_own_changes(found), strict=True) if is_change]
     return own, len(said) == MOST_COMMITS
 
@@ -167,7 +168,7 @@ def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
     Reads commits, without their trees. The first call reads all of them; later calls read only new commits.
     """
     tip, reviewed = workspace.tip, last_review(workspace, person)
-    cache, whose = workspace.beside(_Cache, _Cache), (reviewed, person)
+    cache, whose = _Cache.of(workspace), (reviewed, person)
     last = cache.unreviewed if cache.unreviewed is not None and cache.unreviewed.whose == whose else None
     if last is None or last.tip != tip:
         cache.unreviewed = last = _counted(workspace, tip, whose, last)
