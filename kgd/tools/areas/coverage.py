@@ -19,8 +19,9 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, from_path, path_of, scheme_of, uri_at
 from kgd.overlay.facts import readable
-from kgd.tools import addressing, file_paths, paging, symbol_facts
+from kgd.tools import addressing, code_facts, file_paths, paging
 from kgd.tools.areas import ids
+from kgd.tools.code_facts import TaskFiles
 from kgd.tools.nodes import (
     Brief,
     LastChange,
@@ -35,7 +36,6 @@ from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import mark_superseded, marks
 from kgd.tools.parameters import Paged
 from kgd.tools.session import Session
-from kgd.tools.symbol_facts import TaskFiles
 from kgd.workspace.answers import Version
 from kgd.workspace.workspace import Workspace
 
@@ -420,7 +420,7 @@ def facts_of(workspace: Workspace, path: str, former: Iterable[str] = ()) -> lis
     """The nodes about a file, under its path or a `former` one, and the tasks that list it, without areas. Costs two
     look-ups for each path, and one for the tasks."""
     uris = filter(None, (uri_at("file", workspace.id, one) for one in (path, *former)))
-    about = (one for uri in uris for one in symbol_facts.about_code(workspace, uri))
+    about = (one for uri in uris for one in code_facts.about_code(workspace, uri))
     tasks = TaskFiles.of(workspace).listing([path]).get(path, ())
     return [one for one in dict.fromkeys([*about, *tasks]) if _is_fact(one)]
 

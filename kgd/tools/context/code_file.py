@@ -25,6 +25,7 @@ from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of, uri_at
 from kgd.tools import addressing, file_paths, visibility
+from kgd.tools.code_facts import TaskFiles
 from kgd.tools.context.past import history_of, is_served
 from kgd.tools.file_paths import above
 from kgd.tools.nodes import (
@@ -43,7 +44,6 @@ from kgd.tools.origins import mark
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.session import Session
-from kgd.tools.symbol_facts import TaskFiles
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
 

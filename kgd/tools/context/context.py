@@ -16,7 +16,7 @@ from kgd.memories import tasks
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
-from kgd.tools import addressing, as_markdown, file_paths, origins, symbol_facts, worktrees
+from kgd.tools import addressing, as_markdown, code_facts, file_paths, origins, worktrees
 from kgd.tools.context import gathering, packing, past
 from kgd.tools.context.gathering import CodeAnswer, Findings
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
@@ -252,9 +252,7 @@ def _with_sentences_asked(
 def _gathered(session: Session, workspace: Workspace, params: ContextParams, names: Sequence[str]) -> _Asked:
     """All findings for the paths, the task, the question and these names of symbols together."""
     asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
-    gathering.by_symbols(
-        asked.findings, [uri for name in names for uri in symbol_facts.called(session, workspace, name)]
-    )
+    gathering.by_symbols(asked.findings, [uri for name in names for uri in code_facts.called(session, workspace, name)])
     asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():

@@ -30,7 +30,7 @@ from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, name_of, path_of, scheme_of
 from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import ABOUT_PATH, ABOUT_SYMBOL
-from kgd.tools import file_paths, symbol_facts, visibility
+from kgd.tools import code_facts, file_paths, visibility
 from kgd.tools.file_paths import Places, above
 from kgd.tools.nodes import SuccessorAnswer, overlay_of, printable, successor_of, title_of
 from kgd.tools.read import questions
@@ -321,7 +321,7 @@ def by_symbols(findings: Findings, symbols: Sequence[Uri]) -> set[Uri]:
     """Find the nodes about symbols. They come before knowledge about the files and areas of the symbols. Returns
     the symbols that have any."""
     known, rank = set[Uri](), {symbol: number for number, symbol in enumerate(symbols)}
-    for fact in symbol_facts.facts_about(findings.session, findings.workspace, rank):
+    for fact in code_facts.facts_about(findings.session, findings.workspace, rank):
         number = rank[fact.symbol]
         if scheme_of(fact.uri) not in AREAS and (found := findings.add(fact.uri, ANSWER, fact.why, -1.0, number)):
             found.of_symbol = True

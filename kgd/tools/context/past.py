@@ -25,7 +25,7 @@ from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, from_path, name_of, path_of, scheme_of
-from kgd.tools import addressing, file_paths, symbol_facts, worktrees
+from kgd.tools import addressing, code_facts, file_paths, worktrees
 from kgd.tools.areas import changelog
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.nodes import catch_up, moment, overlay_of, printable
@@ -265,7 +265,7 @@ def with_symbols(session: Session, workspace: Workspace, texts: Sequence[str]) -
     for text in texts:
         pieces = file_paths.separated(session, workspace, text) if "#" in text or "symbol:" in text else [text]
         for piece in pieces:
-            symbol = symbol_facts.at_address(session, workspace, piece)
+            symbol = code_facts.at_address(session, workspace, piece)
             symbols += [symbol] if symbol is not None and symbol not in symbols else []
             plain.append(piece if symbol is None else path_of(symbol).rpartition("/")[0])
     return plain, symbols
@@ -292,7 +292,7 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
     for one in asked:
         within = ranges(one.path).items()
         symbols = [uri for uri, (first, last) in within if first <= one.last and one.first <= last]
-        for fact in symbol_facts.facts_about(findings.session, workspace, symbols):
+        for fact in code_facts.facts_about(findings.session, workspace, symbols):
             how = f"{in_words(fact.type)} {name_of(fact.symbol)}, which contains the line"
             is_area = fact.type == "cites" and scheme_of(fact.uri) in AREAS
             if not is_area and (found := findings.add(fact.uri, DIRECT, how, -1.0)):

@@ -29,7 +29,7 @@ from kgd.retrieval.candidates import file_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_PATH, retrieve, tagged
-from kgd.tools import addressing, as_markdown, file_paths, origins, paging, symbol_facts, visibility, worktrees
+from kgd.tools import addressing, as_markdown, code_facts, file_paths, origins, paging, visibility, worktrees
 from kgd.tools.areas import ids
 from kgd.tools.nodes import Brief, LastChange, Standing, printable, updated
 from kgd.tools.operation import (
@@ -322,7 +322,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
-        inside = symbol_facts.named_inside(session, workspace, question.query) if question.max_depth else ()
+        inside = code_facts.named_inside(session, workspace, question.query) if question.max_depth else ()
         return retrieve(
             workspace,
             question,
@@ -333,7 +333,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             about=partial(about_paths, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
             first=_about_named(session, workspace, question.query) if question.max_depth else {},
-            subjects=symbol_facts.reasons(symbol_facts.facts_about(session, workspace, inside)),
+            subjects=code_facts.reasons(code_facts.facts_about(session, workspace, inside)),
             offset=offset,
         )
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
@@ -381,7 +381,7 @@ def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri
                 areas.setdefault(path, []).append(atom.uri)
     found, chains = {}, Chains(workspace.graph)
     for uri, path in paths.items():
-        notes = symbol_facts.about_code(workspace, uri, LOOKED)
+        notes = code_facts.about_code(workspace, uri, LOOKED)
         if len(notes) > MOST_ABOUT_PATH:
             notes = chains.current_first(notes)
         found[uri] = list(dict.fromkeys([*notes, *areas.get(path, ())]))[:MOST_ABOUT_PATH]
@@ -394,9 +394,9 @@ def _about_named(session: Session, workspace: Workspace, query: str) -> dict[Uri
     if named := file_paths.named(session, workspace, query):
         about = about_paths(workspace, named)
         return {one: ABOUT_PATH for uri in named for one in (uri, *about[uri])}
-    symbol = symbol_facts.at_address(session, workspace, query)
-    symbols = [symbol] if symbol is not None else symbol_facts.called(session, workspace, query)
-    return symbol_facts.reasons(symbol_facts.facts_about(session, workspace, symbols))
+    symbol = code_facts.at_address(session, workspace, query)
+    symbols = [symbol] if symbol is not None else code_facts.called(session, workspace, query)
+    return code_facts.reasons(code_facts.facts_about(session, workspace, symbols))
 
 
 SEARCH = Operation(

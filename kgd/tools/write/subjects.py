@@ -21,7 +21,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.change import Edit, Upsert
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
-from kgd.tools import addressing, file_paths, symbol_facts, worktrees
+from kgd.tools import addressing, code_facts, file_paths, worktrees
 from kgd.tools.nodes import printable
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -240,7 +240,7 @@ def _nearest(workspace: Workspace, uri: Uri | None, path: str, schemes: Sequence
 def _facts_about(session: Session, workspace: Workspace, uri: Uri) -> list[Uri]:
     """The first nodes that cite a file, folder or symbol of the code tree, or are related to it."""
     if scheme_of(uri) == "symbol":
-        about = [fact.uri for fact in symbol_facts.facts_about(session, workspace, [uri])]
+        about = [fact.uri for fact in code_facts.facts_about(session, workspace, [uri])]
     else:
-        about = symbol_facts.about_code(workspace, uri)
+        about = code_facts.about_code(workspace, uri)
     return [uri for uri in dict.fromkeys(about) if scheme_of(uri) in REPLACEABLE][:MOST]

@@ -1,4 +1,4 @@
-"""The symbols of the code tree that a text names; and the facts about symbols, files and folders."""
+"""The symbols of the code tree that a text names; facts about symbols, files and folders; tasks that list a file."""
 
 from __future__ import annotations
 
