@@ -39,10 +39,10 @@ from kgd.tools.read.grouping import (
     Grouping,
     Groups,
     Read,
-    areas_of,
     disputed,
     doubted,
     every_area,
+    first_areas,
     in_code,
     open_proposals,
     tones_of,
@@ -372,7 +372,7 @@ def _files(workspace: Workspace, found: _Found, sees: Sees | None) -> dict[Uri, 
         edges = overlay.out(uri) if overlay and scheme_of(uri) == "file" else ()
         imports[uri] = [edge.target for edge in edges if edge.type == "imports" and (sees is None or sees(edge.target))]
     files = dict.fromkeys([*imports, *(target for targets in imports.values() for target in targets)])
-    areas = areas_of(workspace, list(files)[:CITED], sees)
+    areas = first_areas(workspace, list(files)[:CITED], sees)
     return {
         uri: (found.group_of[id], imports.get(uri, [])) for uri in files if (id := areas.get(uri, "")) in found.group_of
     }

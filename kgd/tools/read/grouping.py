@@ -194,7 +194,7 @@ def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
     others = [uri for uri, id in found.items() if id == OUTSIDE]
     places = _places(workspace, read, others) if known else {}
     most_used = Counter(chain.from_iterable(places.values())).most_common(PLACED)
-    areas = areas_of(workspace, [place for place, _ in most_used], None)
+    areas = first_areas(workspace, [place for place, _ in most_used], None)
     found |= {uri: id for uri in others if (id := next(filter(None, map(areas.get, places.get(uri, ()))), ""))}
     return found | {uri: id for uri in others if found[uri] == OUTSIDE and (id := _of_subject(workspace, uri, found))}
 
@@ -257,7 +257,7 @@ def in_code(targets: Iterable[Uri]) -> list[Uri]:
     return [uri for uri in map(file_of, targets) if scheme_of(uri) in CODE_TREE]
 
 
-def areas_of(workspace: Workspace, code: Sequence[str], sees: Sees | None) -> dict[str, str]:
+def first_areas(workspace: Workspace, code: Sequence[str], sees: Sees | None) -> dict[str, str]:
     """The first area of each file and folder. If the areas have too many patterns for all of them, only the first tenth
     or hundredth has one."""
     found: dict[str, str] = {}
