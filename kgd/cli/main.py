@@ -118,7 +118,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
                 complain(found, "Restart the hub: `kgd down`, then `kgd serve --listen` or its service.")
         absent = _absent(answer)
         if absent and chosen.takes and is_revision(options["uri"]):
-            return shown_commit(connection, chosen, options)
+            return _shown_commit(connection, chosen, options)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):
@@ -369,7 +369,7 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-def shown_commit(connection: Connection, chosen: Verb, options: dict[str, Any]) -> int:
+def _shown_commit(connection: Connection, chosen: Verb, options: dict[str, Any]) -> int:
     """Print a commit with its changes, and return the exit code.
 
     Raises:

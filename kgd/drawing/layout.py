@@ -145,7 +145,7 @@ def _columns(dots: Sequence[Dot], lines: Sequence[Line]) -> Layout:
             away = 0.0 if dot in starts else INNER + (OUTER - INNER) * share
             points[dot.uri] = Point(round(side * away, 1), round(down, 1), angles[dot.uri])
     spots = {uri: (point.x, point.y) for uri, point in points.items()}
-    return Layout(points, curves=through_middle(lines, spots))
+    return Layout(points, curves=_through_middle(lines, spots))
 
 
 def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> dict[str, float]:
@@ -350,7 +350,7 @@ def bend(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, st
     return found
 
 
-def through_middle(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
+def _through_middle(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
     """The curves between dots in the columns beside x = 0. Each curve reaches the outer dot along its row. The
     curves of a dot in the middle begin in different directions, so that their ends stay distinct."""
     found: dict[tuple[str, str], Curve] = {}

@@ -413,7 +413,7 @@ def _quote(connection: Connection, id: int, run: Sequence[str]) -> Quote | None:
     # The text of a document is stored by chunks, in which lines have other numbers.
     sql = "SELECT body FROM bodies WHERE file = ? AND (SELECT chunks FROM files WHERE id = file) = 0"
     row = connection.execute(sql, (id,)).fetchone()
-    return quote_of(connection, id, run, _body_of(row[0])[1]) if row else None
+    return _quote_of(connection, id, run, _body_of(row[0])[1]) if row else None
 
 
 def _body_of(packed: bytes) -> tuple[str, str]:
@@ -463,7 +463,7 @@ class Quote(NamedTuple):
     symbol: str
 
 
-def quote_of(connection: Connection, file: int, run: Sequence[str], text: str) -> Quote | None:
+def _quote_of(connection: Connection, file: int, run: Sequence[str], text: str) -> Quote | None:
     """The place of a run of words in the text of a file; None if it has the words only in other forms. An empty word of
     the run stands for a value."""
     found = re.search(_pattern(run), text, re.IGNORECASE)

@@ -151,7 +151,7 @@ def folded(word: str) -> str:
     return word.casefold() if word.isascii() else word.casefold().translate(_PLAIN)
 
 
-def of_query(query: str, words: Collection[str]) -> Language | None:
+def _of_query(query: str, words: Collection[str]) -> Language | None:
     """The language of a query, by its casefolded words; None for English and other languages."""
     asked = frozenset(words)
     german, french = len(asked & GERMAN.telling), len(asked & FRENCH.telling)
@@ -162,13 +162,13 @@ def of_query(query: str, words: Collection[str]) -> Language | None:
     return next((one for one in (GERMAN, FRENCH) if one.letters.search(query)), None)
 
 
-def ends_with(word: str) -> tuple[str, ...]:
+def _ends_with(word: str) -> tuple[str, ...]:
     """The FTS5 expression for German compounds that end with a word; empty for a short word."""
     end = _end(folded(word))
     return (f'"{MARK}{end}" *',) if len(end) >= LEAST_END and end.isalpha() else ()
 
 
-def also_written(words: Collection[str]) -> list[str]:
+def _also_written(words: Collection[str]) -> list[str]:
     """Additional tokens for the distinct words of a text: umlauts spelled out and contracted, and ends of compounds."""
     is_german = len(GERMAN.telling.intersection(words)) >= SURE
     accented = [word.lower() for word in words if not word.isascii()]
@@ -186,10 +186,10 @@ def _end(word: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def other_spellings(word: str) -> tuple[str, ...]:
+def _other_spellings(word: str) -> tuple[str, ...]:
     """Other spellings of a word in lower case, with each form that SQLite's stemmer keeps apart.
 
-    >>> other_spellings("serialised"), other_spellings("behavior"), other_spellings("node")
+    >>> _other_spellings("serialised"), _other_spellings("behavior"), _other_spellings("node")
     (('serialize', 'serializer'), ('behaviour',), ())
     """
     for pattern, written in _SPELLING_RULES:
@@ -198,7 +198,7 @@ def other_spellings(word: str) -> tuple[str, ...]:
     return ()
 
 
-def grams_of(text: str) -> list[str]:
+def _grams_of(text: str) -> list[str]:
     """The grams of a text as they are indexed, including repeats."""
     found = []
     for run in _RUN.findall(text):
@@ -208,7 +208,7 @@ def grams_of(text: str) -> list[str]:
     return found
 
 
-def split_grams(query: str) -> list[str]:
+def _split_grams(query: str) -> list[str]:
     """The words and grams of a query, in order."""
     found = []
     for piece in _PIECE.findall(query):
@@ -224,19 +224,19 @@ def split_grams(query: str) -> list[str]:
 
 
 def is_gram(word: str) -> bool:
-    """Whether a piece from `split_grams` is in a script without spaces."""
+    """Whether a piece from `_split_grams` is in a script without spaces."""
     return not word.isascii() and _IS_GRAM(word) is not None
 
 
-def is_stop_gram(gram: str) -> bool:
-    """Whether a piece from `split_grams` is an uninformative gram, such as a particle with half of a word."""
+def _is_stop_gram(gram: str) -> bool:
+    """Whether a piece from `_split_grams` is an uninformative gram, such as a particle with half of a word."""
     if gram.isascii():
         return False
     is_function = not _ANYWHERE.isdisjoint(gram) or _ONLY.issuperset(gram) or gram in _KOREAN_STOPS
     return is_function or _KANA(gram) is not None
 
 
-def gram_phrase(gram: str) -> str:
+def _gram_phrase(gram: str) -> str:
     """The FTS5 expression for a gram of a query; a gram that is too short matches as a prefix."""
     return f'"{gram}"' if len(gram) == _gram_size(gram) else f'"{gram}" *'
 
@@ -247,7 +247,7 @@ def gram_phrase_of(name: str) -> str:
     for run in _RUN.findall(_BETWEEN.sub("", name)):
         size, plain = _gram_size(run), _without_marks(run)
         whole = [plain[at : at + size] for at in range(len(plain) - size + 1)]
-        found.append(f'"{" ".join(whole)}"' if whole else gram_phrase(plain))
+        found.append(f'"{" ".join(whole)}"' if whole else _gram_phrase(plain))
     return f"({' AND '.join(found)})" if found else ""
 
 
@@ -378,33 +378,33 @@ def terms(query: str) -> list[Term]:
     query = query[:MAX_QUERY]
     subject = _CONTRACTED.sub(" ", _ASKS_WHERE.sub(" ", query))
     found = {word.casefold(): word for word in reversed(_split(subject) or _split(query))}
-    language = of_query(query, found)
+    language = _of_query(query, found)
     stop = STOPWORDS | language.stopwords if language else STOPWORDS
-    telling = [folded for folded in found if folded not in stop and not is_stop_gram(folded)] or list(found)
+    telling = [folded for folded in found if folded not in stop and not _is_stop_gram(folded)] or list(found)
     asked = telling[: -MAX_TERMS - 1 : -1]
     return [_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked]
 
 
 def _split(text: str) -> list[str]:
-    return _WORD.findall(text) if text.isascii() else split_grams(text)
+    return _WORD.findall(text) if text.isascii() else _split_grams(text)
 
 
 def _term(word: str, language: Language | None, *, is_last: bool) -> Term:
     if is_gram(word):
-        phrase = (gram_phrase(word),)
+        phrase = (_gram_phrase(word),)
         return Term(word, phrase, phrase, is_gram=True)
     word = word[:MAX_WORD]
     parts = parts_of(word)
     phrases = [f'"{word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
     begun, stem = phrases, ""
     if len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts):
-        begun = [f'"{word}" *', *(ends_with(word) if is_last else ())]
+        begun = [f'"{word}" *', *(_ends_with(word) if is_last else ())]
     written = ""
-    if language is None and (other := [f'"{one}"' for one in other_spellings(word.casefold())]):
+    if language is None and (other := [f'"{one}"' for one in _other_spellings(word.casefold())]):
         written = _either(tuple(begun if is_last else phrases))
         phrases, begun = [*phrases, *other], [*begun, *other]
     if language is not None and not parts and (stem := language.stem(folded(word))):
-        also = [f'"{stem}" *', *ends_with(word)]
+        also = [f'"{stem}" *', *_ends_with(word)]
         phrases, begun = [*phrases, *also], list(dict.fromkeys([*begun, *also]))
     return Term(word, tuple(phrases), tuple(begun), stem, written=written)
 
@@ -429,13 +429,13 @@ def parts_text(texts: Iterable[str]) -> str:
     """The parts of identifiers in these texts, and other spellings of their words; indexed together with the texts."""
     distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))
     found = [part for word in distinct for part in parts_of(word)]
-    return " ".join([*found, *also_written(distinct)])
+    return " ".join([*found, *_also_written(distinct)])
 
 
 def grams_text(*texts: tuple[str, int]) -> str:
     """The grams of scripts without spaces in these texts, repeated by each text's weight; indexed together with the
     texts."""
-    return " ".join(gram for text, weight in texts if not text.isascii() for gram in grams_of(text) * weight)
+    return " ".join(gram for text, weight in texts if not text.isascii() for gram in _grams_of(text) * weight)
 
 
 def sentences(name: str, summary: str, content: str) -> list[str]:

@@ -152,7 +152,7 @@ def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | No
     (answer,) = _with_authors(workspace, [found], sees)
     if _is_seen(workspace, found, sees):
         for name, field in answer["fields"].items():
-            field["now"] = value_now(workspace, found, name)
+            field["now"] = _value_now(workspace, found, name)
     return answer
 
 
@@ -167,7 +167,7 @@ def _with_authors(
     fields = with_authors(workspace, found, sees=sees)
     for one, named in zip(found, fields, strict=True):
         for name, field in named.items():
-            if _is_seen(workspace, one, sees) and is_written_since(workspace, one, name):
+            if _is_seen(workspace, one, sees) and _is_written_since(workspace, one, name):
                 field["shown"] = ""
     return [{**nodes.conflict(one), "fields": named} for one, named in zip(found, fields, strict=True)]
 
@@ -439,7 +439,7 @@ def _field_at(history: _History, uris: Sequence[Uri], field: str, commit: Object
         return ABSENT
 
 
-def value_now(workspace: Workspace, found: OpenConflict, name: str) -> Json:
+def _value_now(workspace: Workspace, found: OpenConflict, name: str) -> Json:
     """The current value of a field: the side in use, or a later write."""
     if name == TWIN:
         return None
@@ -457,12 +457,12 @@ def value_now(workspace: Workspace, found: OpenConflict, name: str) -> Json:
     return _value_in(data, file, name) if file else None
 
 
-def is_written_since(workspace: Workspace, found: OpenConflict, name: str) -> bool:
+def _is_written_since(workspace: Workspace, found: OpenConflict, name: str) -> bool:
     """Whether a field of a node has another value than the side in use, because of a later write."""
     if not is_of_node(name) or is_settings_uri(found.uri):
         return False
     in_use = found.conflict.fields[name].sides[found.conflict.shown[name]]
-    return canonical_json(value_now(workspace, found, name)) != canonical_json(in_use)
+    return canonical_json(_value_now(workspace, found, name)) != canonical_json(in_use)
 
 
 def _file_of(found: OpenConflict, name: str) -> str | None:

@@ -290,7 +290,7 @@ class Ui:
             return Response(handled.body, headers=headers, media_type=handled.media_type)
         # The answer to a form has no address that could be refreshed.
         since = mark if request.method == "GET" else ""
-        around = self._around(visit, key) | {"current": shown_as(entry), "since": since}
+        around = self._around(visit, key) | {"current": _shown_as(entry), "since": since}
         if not visit.is_refresh:  # a refresh must not use up the message for another page
             around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
@@ -474,7 +474,7 @@ def above(path: str) -> str:
     return f"{ROOT}/{quote(nearest(path.removeprefix(ROOT).rpartition('/')[0]) or '')}"
 
 
-def shown_as(entry: Entry) -> str:
+def _shown_as(entry: Entry) -> str:
     """Return the name of the navigation's entry to mark: of the page itself, or of the page that it belongs to."""
     return entry.place if entry.place in NAVIGATION else entry.name
 

@@ -209,7 +209,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         _add_workspace(answer, workspace, daemon.stages(workspace))
         answer["workspace"] |= present(note=worktrees.note(workspace, session.own_cwd, "kgd serves"))
         answer["degraded"] += daemon.degraded(workspace)
-        answer["jobs"] = jobs_listed(daemon.jobs(workspace))
+        answer["jobs"] = _jobs_listed(daemon.jobs(workspace))
     if session.principal is None:
         answer["degraded"][:0] = [f"{one.name}: {one.detail}" for one in home_problems(daemon, here)]
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
@@ -477,7 +477,7 @@ def job(session: Session, params: JobParams) -> JobAnswer:
     return job_answer(jobs.wait(params.id, params.wait, lambda one: session.progress(one.done, one.total, one.source)))
 
 
-def jobs_listed(jobs: Jobs) -> list[JobAnswer]:
+def _jobs_listed(jobs: Jobs) -> list[JobAnswer]:
     """Unfinished jobs, then the newest finished jobs, each with a few problems."""
     found = jobs.all()
     chosen = [one for one in found if not one.is_over] + [one for one in found if one.is_over]
