@@ -1,4 +1,4 @@
-"""Pages of an answer: their size in tokens, and the cursor of the next page."""
+"""Pages of an answer: the fields that apply, the size in tokens, and the cursor of the next page."""
 
 from __future__ import annotations
 
