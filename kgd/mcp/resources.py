@@ -77,7 +77,7 @@ def may_watch(principal: Principal, resource: str) -> bool:
     workspace, kind, node = split(resource)
     if not any(scope.workspace == workspace for scope in principal.scopes):
         return False
-    if kind != "nodes":
+    if kind != "nodes" or not node:
         return kind in ("status", "conflicts") and not node
     return may(principal, Policy(workspace), Verb.READ, Uri(node if "://" in node else unquote(node)))
 

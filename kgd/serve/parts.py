@@ -1,6 +1,4 @@
-"""The parts of a daemon: open workspaces, tools, MCP over the socket and over HTTP, pages with their
-sign-in links, and hub.
-"""
+"""The parts of a daemon: open workspaces, tools, MCP over the socket and over HTTP, pages and their links, and hub."""
 
 from __future__ import annotations
 

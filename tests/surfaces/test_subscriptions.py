@@ -12,7 +12,10 @@ import pytest
 from mcp import Client
 from mcp.types import ResourceUpdatedNotification
 
+from kgd.mcp.resources import may_watch
 from kgd.mcp.server import Surface
+from kgd.model.access import Principal, Scope, Verb
+from kgd.model.globs import Glob
 from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -160,3 +163,11 @@ async def until(condition: Any) -> None:
     with anyio.fail_after(10):
         while not condition():  # noqa: ASYNC110 - what happens has no event to wait for
             await anyio.sleep(0.01)
+
+
+def test_a_token_may_watch_nodes_and_states_of_its_workspace() -> None:
+    reader = Principal("r1", "reader", "agent", (Scope(frozenset({Verb.READ}), "shop", (Glob("/**"),)),))
+    places = ("nodes/concept://shop/a", "status", "conflicts", "nodes", "nodes/", "status/x", "jobs/1", "")
+    assert [place for place in places if may_watch(reader, f"kgd://shop/{place}")] == list(places[:3])
+    assert not may_watch(reader, "kgd://other/status")
+    assert not may_watch(reader, "http://shop/status")
