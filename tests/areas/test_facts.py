@@ -148,5 +148,5 @@ def test_the_list_of_areas_counts_a_limited_number_of_files_and_facts(
     monkeypatch: pytest.MonkeyPatch, most: int, counted: str
 ) -> None:
     monkeypatch.setattr(areas, "LOOKED_UP", most)
-    visit: Any = SimpleNamespace(can=lambda _: True, call=lambda *_, **__: {"total": 3, "files": 1})
+    visit: Any = SimpleNamespace(can=lambda _: True, tried=lambda *_, **__: {"total": 3, "files": 1})
     assert areas.known_facts(visit, [{"id": name} for name in "abc"]).keys() == set(counted)
