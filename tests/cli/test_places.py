@@ -52,9 +52,10 @@ def test_up_reports_that_a_workspace_is_named_after_the_remote(kgd: Kgd, tmp_pat
 
 
 def test_up_names_the_files_that_it_cannot_read(kgd: Kgd, shop: Path) -> None:
-    (shop / ".kgd" / "nodes").mkdir(exist_ok=True)
-    (shop / ".kgd" / "nodes" / "broken.yaml").write_text("summary: [\n")
-    until(lambda: "  ! nodes/broken.yaml:2: this is not YAML" in kgd("up"))
+    folder = shop / ".kgd" / "nodes" / "insight"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text("summary: [\n")
+    until(lambda: "  ! nodes/insight/broken.yaml:2: this is not YAML" in kgd("up"))
 
 
 def test_a_removed_workspace_is_reported_as_restored(kgd: Kgd, shop: Path) -> None:

@@ -105,9 +105,9 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
     assert subject(f"{KEYS}:1") == (f"file://shop/{KEYS}", [whole])
     (rotated,) = subject(f"{KEYS}#rotat")[1]
     assert rotated.endswith(f"; did you mean {KEYS}#Keys.rotate?")
-    assert subject(f"{KEYS}#Kees") == (
+    assert subject(f"{KEYS}#Keyes") == (
         f"file://shop/{KEYS}",
-        [f"Kees was not found in {KEYS}; the fact is about the whole file; did you mean {KEYS}#Keys?"],
+        [f"Keyes was not found in {KEYS}; the fact is about the whole file; did you mean {KEYS}#Keys?"],
     )
 
 
