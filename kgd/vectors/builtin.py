@@ -167,8 +167,10 @@ def _pieces_of_word(word: str) -> tuple[int, ...]:
 @functools.cache
 def _model() -> Model:
     try:
-        digest = hashlib.sha256(b"".join(one.read_bytes() for one in (ROWS, LENGTHS, TOKENIZER))).hexdigest()[:12]
         table, lengths = np.load(ROWS, mmap_mode="r"), np.load(LENGTHS)
+        digest = hashlib.sha256(table)  # reads all pages at once, so the process does not grow later
+        digest.update(lengths)
+        digest.update(TOKENIZER.read_bytes())
         tokenizer = Tokenizer.from_file(str(TOKENIZER))
     except Exception as error:  # the libraries raise plain Exceptions
         raise Unavailable(
@@ -179,4 +181,4 @@ def _model() -> Model:
     tokenizer.no_truncation()
     with contextlib.suppress(AttributeError):  # its cache would keep 10,000 whole texts (70 MB) without saving time
         tokenizer.model._resize_cache(0)
-    return Model(digest, table, lengths, tokenizer)
+    return Model(digest.hexdigest()[:12], table, lengths, tokenizer)

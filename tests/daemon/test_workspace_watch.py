@@ -22,7 +22,7 @@ def test_files_of_a_build_that_git_ignores_cause_no_scan(tmp_path: Path, monkeyp
     (code / "out" / "first.o").write_text("0")
     asked, scans, ignores, rescan = [], [], Overlay.ignores, Overlay.rescan
     monkeypatch.setattr(Overlay, "ignores", lambda self, path: asked.append(path) or ignores(self, path))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(Overlay, "rescan", lambda self: scans.append(1) or rescan(self))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(Overlay, "rescan", lambda self, *given: scans.append(1) or rescan(self, *given))  # type: ignore[func-returns-value]
     workspace = Workspace.open(layout)
     watch = WorkspaceWatch(workspace, rescan_seconds=60)
     watch.start()
