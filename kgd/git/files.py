@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,13 +43,30 @@ def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644)
 
 
 def replace(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
-    """Replace a file atomically; with `flush` its folder is flushed too. The umask applies."""
+    """Replace a file atomically; with `flush` its folder is flushed too. The umask applies.
+
+    The temporary file has a fixed name, so that a killed writer leaves at most one. Writers in one folder wait for each
+    other.
+    """
     new = path.with_name(path.name + ".kgd-new")
-    new.unlink(missing_ok=True)
-    write_new(new, data, flush=flush, mode=mode)
-    os.replace(new, path)
+    with _locked_folder(path.parent):
+        new.unlink(missing_ok=True)
+        write_new(new, data, flush=flush, mode=mode)
+        os.replace(new, path)
     if flush:
         sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _locked_folder(path: Path) -> Iterator[None]:
+    """Exclude other threads and processes that lock the folder, where the file system has such locks."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def read_regular(path: str | Path, limit: int) -> bytes | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kgd.git import integrity, refs
+from kgd.git import files, integrity, refs
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
 from tests.git.support import Pen, fsck
@@ -157,3 +159,16 @@ def test_libgit2s_own_commit_succeeds_on_a_full_disk(tmp_path: Path) -> None:
     """Why commits are not made with it (F1). When this fails, libgit2 was repaired; our way stays."""
     answer = on_small_disks(tmp_path, "naive", 60)
     assert int(str(answer.get("lost", 0))) > 0, answer
+
+
+def test_two_writers_of_one_file_leave_the_whole_file_of_one(tmp_path: Path) -> None:
+    file, versions = tmp_path / "state.json", [bytes([letter]) * 100_000 for letter in b"ab"]
+
+    def write(data: bytes) -> None:
+        for _ in range(200):
+            files.replace(file, data, flush=False)
+            assert file.read_bytes() in versions
+
+    with ThreadPoolExecutor(2) as writers:
+        assert list(writers.map(write, versions)) == [None, None]
+    assert os.listdir(tmp_path) == [file.name]
