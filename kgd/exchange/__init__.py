@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from kgd.errors import Limit
 from kgd.model.conflict import canonical_json
+from kgd.model.escaping import printable
 from kgd.model.fields import plain
 from kgd.model.node import NODE_BYTES, Json, Node, cut_at_word
 from kgd.model.uri import Uri, is_text_name, scheme_of
@@ -308,7 +309,7 @@ class Folder:
             return None
 
     def _skip(self, path: str, reason: str, line: str = "") -> None:
-        self.troubles.append(Trouble(shown(path) + line, reason))
+        self.troubles.append(Trouble(printable(path) + line, reason))
 
     def _unread(self, error: OSError) -> None:
         path = os.path.relpath(error.filename or self.root, self.root)
@@ -317,8 +318,3 @@ class Folder:
 
 def _unreadable(error: OSError) -> str:
     return f"cannot be read: {error.strerror}"
-
-
-def shown(path: str) -> str:
-    """A path as text for an answer; file names need not be UTF-8."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -36,12 +36,11 @@ from kgd.exchange import (
     Wanted,
     digest,
     filled,
-    shown,
     sub_mapping,
     without_nulls,
 )
 from kgd.model import wiki_links
-from kgd.model.escaping import one_line
+from kgd.model.escaping import one_line, printable
 from kgd.model.fields import from_plain, plain
 from kgd.model.node import (
     FIELDS,
@@ -103,7 +102,7 @@ def read(root: Path, reading: Reading) -> Plan:
     folder = Folder(root)
     names = list(folder.paths(lambda path: path.endswith(NOTE), _enters))
     pages = {name.removesuffix(NOTE): front_matter.read(text) for name, text in folder.texts(names)}
-    vault = Vault(shown(root.name), reading, folder.troubles)
+    vault = Vault(printable(root.name), reading, folder.troubles)
     vault.names.add(pages)
     for path, page in pages.items():
         for alias in aliases(page.front or {}):

@@ -55,6 +55,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def printable(path: str) -> str:
+    """A path as valid text. Bytes that are not UTF-8, which git allows in names, become escapes."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def fenced_value(value: Any, depth: int = DEEPEST) -> Any:
     """A JSON value in which every string, including keys, is `fenced`."""
     if isinstance(value, str):

@@ -21,9 +21,10 @@ from kgd.git.layout import locate, project_name
 from kgd.git.remote_settings import remotes
 from kgd.index.words import parts_of
 from kgd.model import uri as uris
+from kgd.model.escaping import printable
 from kgd.model.uri import Uri, scheme_of, workspace_id_from
 from kgd.tools import visibility, worktrees
-from kgd.tools.nodes import CAUGHT_UP_WITHIN, catch_up, overlay_of, printable
+from kgd.tools.nodes import CAUGHT_UP_WITHIN, catch_up, overlay_of
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace

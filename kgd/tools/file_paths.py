@@ -16,13 +16,14 @@ from pydantic import Field
 from kgd.areas.patterns import normalise
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
+from kgd.model.escaping import printable
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
 from kgd.tools import addressing, visibility, worktrees
-from kgd.tools.nodes import overlay_of, printable
+from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import Many
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace

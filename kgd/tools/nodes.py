@@ -13,6 +13,7 @@ from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
 from kgd.graph.succession import successor
 from kgd.model.conflict import Conflict
+from kgd.model.escaping import printable
 from kgd.model.fields import field_of, plain_weight
 from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
 from kgd.model.uri import Uri, name_of, scheme_of, workspace_of
@@ -455,11 +456,6 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
 
 def dispute(one: Conflict) -> DisputedAnswer:
     return {"id": one.id, "uri": one.uri, "fields": {name: disputed(one, name) for name in one.fields}}
-
-
-def printable(path: str) -> str:
-    """A path as valid text. Bytes that are not UTF-8, which git allows in names, become escapes."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def disputed(one: Conflict, name: str) -> ConflictField:

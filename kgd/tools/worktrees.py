@@ -15,8 +15,9 @@ from kgd.freshness.freshness import Freshness
 from kgd.git.discovery import Place, find_place
 from kgd.git.layout import origin_of
 from kgd.git.program import LOCAL, GitFailed, run
+from kgd.model.escaping import printable
 from kgd.model.uri import Uri, name_of, scheme_of
-from kgd.tools.nodes import overlay_of, printable
+from kgd.tools.nodes import overlay_of
 from kgd.workspace.workspace import Workspace
 
 SECONDS = 10.0

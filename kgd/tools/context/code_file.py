@@ -22,23 +22,14 @@ from kgd.git.discovery import Place, find_place
 from kgd.graph.succession import Chains
 from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.access import Verb
+from kgd.model.escaping import printable
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of, uri_at
 from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.code_facts import TaskFiles
 from kgd.tools.context.past import history_of, is_served
 from kgd.tools.file_paths import above
-from kgd.tools.nodes import (
-    Brief,
-    LastChange,
-    Standing,
-    catch_up,
-    moment,
-    overlay_of,
-    printable,
-    title_of,
-    updated,
-)
+from kgd.tools.nodes import Brief, LastChange, Standing, catch_up, moment, overlay_of, title_of, updated
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.paging import present

@@ -14,6 +14,7 @@ from kgd.areas.atlas import Atlas
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.memories import tasks
 from kgd.model.access import Verb
+from kgd.model.escaping import printable
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, as_markdown, code_facts, file_paths, origins, worktrees
@@ -30,7 +31,6 @@ from kgd.tools.context.past import (
     TogetherAnswer,
 )
 from kgd.tools.file_paths import Places, common_directory, places, sentences
-from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of

@@ -24,7 +24,7 @@ from kgd.graph.traverse import traverse
 from kgd.index.ranking import Hit
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
-from kgd.model.escaping import fenced_line
+from kgd.model.escaping import fenced_line, printable
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, name_of, path_of, scheme_of, uri_at, workspace_of
 from kgd.retrieval import candidates
@@ -32,7 +32,7 @@ from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import ABOUT_PATH, ABOUT_SYMBOL
 from kgd.tools import code_facts, file_paths, visibility
 from kgd.tools.file_paths import Places, above
-from kgd.tools.nodes import SuccessorAnswer, overlay_of, printable, successor_of, title_of
+from kgd.tools.nodes import SuccessorAnswer, overlay_of, successor_of, title_of
 from kgd.tools.read import questions
 from kgd.tools.read.search import answered
 from kgd.tools.session import Session

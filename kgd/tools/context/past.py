@@ -23,12 +23,13 @@ from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
+from kgd.model.escaping import printable
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, code_facts, file_paths, worktrees
 from kgd.tools.areas import changelog
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
-from kgd.tools.nodes import catch_up, moment, overlay_of, printable
+from kgd.tools.nodes import catch_up, moment, overlay_of
 from kgd.tools.paging import present
 from kgd.tools.session import Session
 from kgd.tools.visibility import sight

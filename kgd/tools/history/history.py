@@ -14,19 +14,12 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.git import is_revision
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
+from kgd.model.escaping import printable
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, NodeDiff, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.nodes import (
-    UNSEEN_MESSAGE,
-    CommitLine,
-    DisputedAnswer,
-    line,
-    made_at,
-    printable,
-    sees_all,
-)
+from kgd.tools.nodes import UNSEEN_MESSAGE, CommitLine, DisputedAnswer, line, made_at, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present

@@ -9,9 +9,10 @@ from typing import Any
 from kgd.freshness.citations import ABSENT, Citation, of
 from kgd.freshness.code import FOLDER, Code, spans_of
 from kgd.freshness.freshness import Checked, Freshness
+from kgd.model.escaping import printable
 from kgd.model.text_merge import Run, common_parts
 from kgd.model.uri import from_path
-from kgd.tools.nodes import CitationAnswer, Found, moment, printable
+from kgd.tools.nodes import CitationAnswer, Found, moment
 from kgd.tools.paging import Room
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace

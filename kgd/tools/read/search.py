@@ -23,6 +23,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.graph.succession import Chains
 from kgd.model.access import Verb
+from kgd.model.escaping import printable
 from kgd.model.fields import plain_weight
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, OWNED, Lane, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.retrieval.candidates import file_of
@@ -31,7 +32,7 @@ from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_PATH, retrieve, tagged
 from kgd.tools import addressing, as_markdown, code_facts, file_paths, origins, paging, visibility, worktrees
 from kgd.tools.areas import ids
-from kgd.tools.nodes import Brief, LastChange, Standing, printable, updated
+from kgd.tools.nodes import Brief, LastChange, Standing, updated
 from kgd.tools.operation import (
     BUDGET,
     CURSOR,

@@ -14,6 +14,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
+from kgd.model.escaping import printable
 from kgd.tools import addressing, nodes
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.paging import present
@@ -65,7 +66,7 @@ def fsck(session: Session, params: WorkspaceParams) -> FsckResult:
 
 
 def _problem(one: Finding) -> Problem:
-    answer: Problem = {"level": one.level, "path": nodes.printable(one.where), "reason": one.message}
+    answer: Problem = {"level": one.level, "path": printable(one.where), "reason": one.message}
     answer |= present(next=one.fix)
     return answer
 
@@ -211,7 +212,7 @@ def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
 
 
 def _finding(workspace: Workspace, one: Finding, state: str) -> Check:
-    name = f"{workspace.id} {nodes.printable(one.where)}"[:120]
+    name = f"{workspace.id} {printable(one.where)}"[:120]
     answer: Check = {"name": name, "state": state, "detail": one.message}
     answer |= present(next=one.fix.replace("`kgd reindex`", "`kgd doctor --fix`") if state != "fixed" else "")
     return answer

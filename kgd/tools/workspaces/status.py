@@ -21,8 +21,9 @@ from kgd.freshness.freshness import Freshness
 from kgd.git.discovery import check_configuration
 from kgd.model.access import Verb
 from kgd.model.browser_state import Pages
+from kgd.model.escaping import printable
 from kgd.tools import addressing, nodes, visibility, worktrees
-from kgd.tools.nodes import InvalidAnswer, moment, overlay_of, printable
+from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams

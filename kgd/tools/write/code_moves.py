@@ -15,9 +15,10 @@ from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.moving import is_moved, moving_edits
 from kgd.model.change import Edit
+from kgd.model.escaping import printable
 from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, file_paths
-from kgd.tools.nodes import overlay_of, printable
+from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 

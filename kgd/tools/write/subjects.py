@@ -19,10 +19,10 @@ from kgd.freshness.citations import placed
 from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Edit, Upsert
+from kgd.model.escaping import printable
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
 from kgd.tools import addressing, code_facts, file_paths, worktrees
-from kgd.tools.nodes import printable
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 

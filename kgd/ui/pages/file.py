@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
+from kgd.model.escaping import printable
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
-from kgd.tools.nodes import printable
 from kgd.ui.changes import mapping_text
 from kgd.ui.highlighting import highlighted
 from kgd.ui.node_reading import AREAS, DisputedSummary, authors_of, disputed_summaries, open_conflicts
