@@ -1,4 +1,4 @@
-"""The path of a URI's file, and the URI of a path (CONTRACT section 2, docs/format.md "Paths").
+"""The path of a URI's file, and the URI of a path (docs/format.md, section 4).
 
     concept://ws/services/auth        nodes/concept/services/auth.yaml
     entity://ws/Auth Service          nodes/entity/74/Auth Service.yaml          always sharded

@@ -1,7 +1,7 @@
 """Conflicts: stored disagreements, and the merge of a disputed field's values.
 
 A conflict is data, never an exception. It contains no commit or time, so replicas that merge in different orders write
-the same record (DESIGN section 6).
+the same record (docs/merge.md, section 6).
 
 A field has one value, or several while it has an open conflict; one of these is shown. Two versions are merged as sets
 of values against their base: values that either side rejected are removed, and values that either side wrote are added.

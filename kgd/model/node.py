@@ -1,7 +1,7 @@
 """Nodes and relations: the one model of all knowledge.
 
 Concepts, files, atoms, decisions and messages differ only in their URI scheme and in `type`, a free label. Derived
-history (version, created, updated) is not a field and is never stored (DESIGN section 2).
+history (version, created, updated) is not a field and is never stored.
 """
 
 from __future__ import annotations

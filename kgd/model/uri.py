@@ -1,6 +1,6 @@
 """URIs, the unique names of nodes: parsing, building and comparing.
 
-Two forms (CONTRACT section 1)::
+Two forms (docs/format.md, section 2)::
 
     <scheme>://<workspace>/<segment>(/<segment>)*    owned schemes; bijective with paths in git
     anything else with a scheme                      an external resource, kept verbatim

@@ -234,9 +234,10 @@ def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -
     assert json.loads(asked.stdout)["missing"][0]["similar"] == ["concept://shop/services/payment"]
     assert "no such node" in kgd.run("traverse", "services/payment", "nosuch").stderr
     facts, code = "kgd history --path src/auth/session.py", "kgd context ./src/auth/session.py"
-    told = f"`{facts}` lists the changes of facts about it, and `{code}` lists the commits of the code.\n"
+    own = "This lists only the changes of the path's own node"
+    told = f"{own}; `{facts}` lists the changes of facts about it, and `{code}` lists the commits of the code.\n"
     for command in ("history", "log"):
-        assert kgd(command, "src/auth/session.py") == f"no commits\nIts node has no changes; {told}"
+        assert kgd(command, "src/auth/session.py") == f"no commits\n{told}"
 
 
 def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) -> None:

@@ -157,7 +157,7 @@ def test_a_proposal_links_its_facts_and_wraps_their_code(page: Page) -> None:
 
 def test_the_label_of_a_permission_wraps_beside_its_box(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    label = at(page, "workspaces/tokens/mint").locator("label", has_text="Proposes (for agents)")
+    label = at(page, "workspaces/tokens/mint").locator("label", has_text="Propose (for agents)")
     box, text = (label.locator(one).bounding_box() for one in ("input", "> span"))
     assert box
     assert text

@@ -47,10 +47,10 @@ def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: 
 def test_each_permission_of_a_token_has_its_meaning(desk: Desk, page: Page) -> None:
     at(page, "workspaces/tokens/mint")
     expect(page.get_by_label("write: commits without review")).to_be_hidden()
-    page.get_by_label("Other permissions").check()
+    page.get_by_label("Custom").check()
     expect(page.get_by_label("write: commits without review")).to_be_visible()
     expect(page.locator(".verbs .aside")).to_have_count(5)
-    expect(page.locator(".verbs .take").last).to_contain_text("admin: change the workspace's settings and policy")
+    expect(page.locator(".verbs .take").last).to_contain_text("admin: the workspace's settings and policy")
     assert axe(page) == []
     page.get_by_label("Name").fill("keeper")
     page.get_by_label("admin: ").check()
@@ -66,7 +66,7 @@ def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page:
     page.keyboard.type("billing-agent")
     page.keyboard.press("Tab")  # the kind
     page.keyboard.press("Tab")  # the permissions
-    page.keyboard.press("ArrowDown")  # from reads to proposes
+    page.keyboard.press("ArrowDown")  # from read to propose
     page.keyboard.press("Enter")
     token = page.get_by_label("Token").input_value()
     assert token.startswith("kgd_agent_")

@@ -121,7 +121,7 @@ def _of_code(session: Session, uri: Uri | None) -> str:
     path = printable(path_of(uri))
     facts, code = Do("history", path=path), Do("context", paths=f"./{path}")
     return Advice(
-        "Its node has no changes; ",
+        "This lists only the changes of the path's own node; ",
         facts,
         " lists the changes of facts about it, and ",
         code,

@@ -25,13 +25,13 @@ VERBS = (
     ("propose", "propose", "changes that wait until a person accepts them"),
     ("write", "write", "commits without review"),
     ("resolve", "resolve", "conflicts between versions"),
-    ("admin", "admin", "change the workspace's settings and policy, and sync with remotes"),
+    ("admin", "admin", "the workspace's settings and policy, and sync with remotes"),
 )
 PRESETS = (
-    ("read", "Reads", "facts, history and search"),
-    ("read propose", "Proposes (for agents)", "reads, and proposes changes that wait until a person accepts them"),
-    ("read write resolve", "Writes and resolves", "commits without review, and chooses between versions"),
-    ("", "Other permissions", ""),
+    ("read", "Read", "facts, history and search"),
+    ("read propose", "Propose (for agents)", "read, and propose changes that wait until a person accepts them"),
+    ("read write resolve", "Write and resolve", "read, commit without review, and choose between versions"),
+    ("", "Custom", ""),
 )
 """Usual permissions of a token: verbs, label and meaning; none of the verbs if each is chosen on its own."""
 PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
