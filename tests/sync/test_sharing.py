@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kgd.daemon.watch import Watch
 from kgd.errors import Invalid, KgdError
 from kgd.git.refs import RefUpdate
 from kgd.git.remote import GitRemote, Network
@@ -257,6 +258,26 @@ def test_a_directory_that_was_away_is_watched_again_after_a_sync_by_hand(ann: Pe
     assert ann.sync()["state"] == "ok"
     bob.put("b", summary="by Bob")
     bob.sync()
+    until(lambda: ann.has("b"), WATCHED)
+
+
+def test_a_change_between_a_round_and_its_watch_is_noticed(
+    ann: Person, bob: Person, hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann.share(hub, sync=3600)
+    bob.share(hub, sync=0)
+    away, start = hub.rename(hub.with_name("away")), Watch.start
+    assert ann.sync()["state"] != "ok"
+    shutil.copytree(away, hub)
+    bob.put("b", summary="by Bob")
+
+    def start_late(watch: Watch) -> None:
+        monkeypatch.undo()
+        bob.sync()
+        start(watch)
+
+    monkeypatch.setattr(Watch, "start", start_late)
+    ann.sync()
     until(lambda: ann.has("b"), WATCHED)
 
 
