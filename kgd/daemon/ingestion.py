@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable, whole
-from kgd.exchange import shown
 from kgd.git.files import read_regular
 from kgd.ingest import document_reader
 from kgd.ingest.document_reader import DocumentReader, is_document
@@ -22,6 +21,7 @@ from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.readers import Unreadable
 from kgd.model.change import Edit
+from kgd.model.escaping import printable
 from kgd.model.node import Source
 from kgd.model.uri import Uri, is_owned, is_text_name, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER, rules_of
@@ -146,7 +146,7 @@ class TakingIn:
         wanted = chosen.in_folder if chosen is not None else is_document
         folder = look_through(root, self.environment, wanted)
         for line in folder.trouble:
-            self.report.say(shown(line))
+            self.report.say(printable(line))
         base = self._place(root.name, "")[0]
         named = []
         for what, count in sorted(folder.left.items(), key=lambda one: (-one[1], one[0] == ".", one[0])):
@@ -183,14 +183,14 @@ class TakingIn:
         for number, path in enumerate(paths, 1):
             if self.stop.is_set():
                 raise Stopped
-            self.told(number, len(paths), shown(path))
+            self.told(number, len(paths), printable(path))
             yield path, *self._place(base, path)
             self.report.done = max(self.report.done, number)
 
     def _file(self, path: Path, name: str, url: str, uri: Uri | None, around: Around) -> None:
         again = self.report.done < self.skip
         if not is_text_name(name):
-            self._unread(shown(name), KgdError("its name is not valid UTF-8"))
+            self._unread(printable(name), KgdError("its name is not valid UTF-8"))
             return
         try:
             largest = max(map(self._most, KINDS.values()))
