@@ -281,6 +281,14 @@ def node_in(path: str, data: bytes | None) -> Node | None:
         return None
 
 
+def node_of(path: str, blob: ObjectId | None, read: Read) -> Node | None:
+    """The node in a blob; None if there is no blob, or if it cannot be read or decoded."""
+    try:
+        return node_in(path, read(blob) if blob else None)
+    except KgdError:
+        return None
+
+
 def is_about_parts(path: str) -> bool:
     """Whether a path may be a part, or the path that a node in a part would have for its own file."""
     return paths.is_part_path(path) or path.startswith(FOLDERS)

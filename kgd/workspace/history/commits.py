@@ -30,7 +30,7 @@ from kgd.model.uri import Uri, is_settings_uri, workspace_of
 from kgd.workspace import memory_files, parts
 from kgd.workspace.answers import Entry, FieldChange, NodeChange
 from kgd.workspace.history import pushers
-from kgd.workspace.parts import NodeFiles, node_changes, resolved_conflict, uri_in_part
+from kgd.workspace.parts import NodeFiles, node_changes, node_of, resolved_conflict, uri_in_part
 
 ACCEPTED_BY = "Kgd-Accepted-By"
 """The trailer with the name of the person who accepted a proposal."""
@@ -343,7 +343,7 @@ class Past:
                         memory = front_matter.memory_in(self.store.read(blob), path)
                         details.setdefault(owner, [None, None])[side] = memory.text if memory else None
             elif uri := self._uri(path, new or old, store):
-                found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))
+                found[uri] = NodeChange(uri, node_of(path, old, store.read), node_of(path, new, store.read))
         for uri, (was, now) in details.items():
             if uri not in found:
                 try:
@@ -364,15 +364,8 @@ class Past:
             uri = paths.uri_of(path, self.workspace, self.sharded)
         except KgdError:
             return None
-        node = _readable(store, path, blob) if uri is None else None
+        node = node_of(path, blob, store.read) if uri is None else None
         return uri or (node.uri if node else None)
-
-
-def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
-    try:
-        return documents.decode(store.read(blob), at=path) if blob else None
-    except KgdError:
-        return None
 
 
 class PastGraph:

@@ -39,6 +39,7 @@ from kgd.model.merge_graph import twin
 from kgd.model.node import Json, Node
 from kgd.model.text_merge import merge_text
 from kgd.model.uri import OWNED, Uri, collision_key, decode_segment, parse, settings_uri
+from kgd.workspace.parts import node_of
 
 log = logging.getLogger(__name__)
 
@@ -396,11 +397,8 @@ class Names:
         return self._entry(path) is not None
 
     def uri(self, path: str) -> Uri | None:
-        blob = self._entry(path)
-        try:
-            return documents.decode(self._store.read(blob), at=path).uri if blob else None
-        except KgdError:
-            return None
+        node = node_of(path, self._entry(path), self._store.read)
+        return node.uri if node else None
 
     def alike(self, path: str) -> list[str]:
         """The files whose paths are equal to this one except for letter case and normal form, including the file

@@ -227,7 +227,7 @@ class _Look:
                 continue
             data = self.read(blob)
             if b"\\" in data or any(mark in data for mark in marks):
-                node = self._decoded(path, blob)
+                node = parts.node_of(path, blob, self.read)
                 named = node.data.get("file") if node else None
                 if node and isinstance(named, str) and named in found:
                     found[named].append(node)
@@ -249,7 +249,7 @@ class _Look:
             uri = paths.uri_of(path, self.workspace, self.sharded)
         except KgdError:
             return frozenset()
-        before, after = self._decoded(path, old), self._decoded(path, new)
+        before, after = (parts.node_of(path, blob, self.read) for blob in (old, new))
         touched = of_nodes(before, after)
         if uri is not None:
             return touched | {uri}
@@ -344,12 +344,6 @@ class _Look:
         except (KgdError, UnicodeError, IndexError):
             pass
         return frozenset()
-
-    def _decoded(self, path: str, blob: ObjectId | None) -> Node | None:
-        try:
-            return documents.decode(self.read(blob), at=path) if blob else None
-        except KgdError:
-            return None
 
 
 def _stem(path: str) -> str:
