@@ -5,7 +5,8 @@ The result is the same for both sides.
 
 *Colliding names* are nodes that some file systems cannot tell apart, found when a merge brings them together. Both
 nodes stay in their files, and a conflict records the collision (docs/merge.md, section 8). Only the folders above new
-nodes are read; for a sharded scheme, all of its folders are read, because two colliding names are then in different folders.
+nodes are read; for a sharded scheme, all of its folders are read, because two colliding names are then in different
+folders.
 """
 
 from __future__ import annotations
