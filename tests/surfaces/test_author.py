@@ -135,13 +135,13 @@ def test_a_fact_that_is_related_to_an_area_counts_for_it(ask: Ask) -> None:
     assert "without_area" not in answer
 
 
-def test_a_verified_relation_to_a_file_counts_for_its_area(ask: Ask) -> None:
+def test_a_relation_to_a_file_counts_for_its_area_as_in_search(ask: Ask) -> None:
     area = upsert("atom://shop/auth", name="Auth", content="Rules.", data={"paths": ["src/auth/**"]})
     about = [{"type": "about", "target": "./src/auth/keys.py"}]
-    ask.put(changes=[area, upsert("fact/keys", summary="keys", relations=about)])
-    assert ask.author(name="Ann Person")["areas"][0]["facts"] == 1
-    ask.put(changes={"op": "verify", "uri": "fact/keys"})
-    assert ask.author(name="Ann Person")["areas"][0]["facts"] == 2
+    facts = [upsert("fact/keys", summary="keys", relations=about), upsert("fact/till", summary="keys of the till")]
+    ask.put(changes=[area, *facts])
+    assert ask.author(name="Ann Person")["areas"] == [{"uri": "atom://shop/auth", "name": "Auth", "facts": 2}]
+    assert [hit["uri"] for hit in ask.search(query="keys", area="Auth")["hits"]] == ["concept://shop/fact/keys"]
 
 
 def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> None:

@@ -12,9 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, Atlas
-from kgd.codec import documents
 from kgd.errors import Advice, Do, KgdError, NotFound
-from kgd.freshness import citations
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, Author
 from kgd.model.uri import Uri, path_of, scheme_of
@@ -25,6 +23,7 @@ from kgd.tools.origins import marks
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
+from kgd.tools.read.search import areas_of
 from kgd.tools.recent_commits import MOST_COMMITS, by_agent, known_authors, recent_commits
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
@@ -72,7 +71,7 @@ class RecentChange(TypedDict):
 
 
 class KnownArea(TypedDict):
-    """`facts` are the nodes by this author that cite its files, are related to it, or describe it."""
+    """`facts` are the nodes by this author that cite its files or relate to them, are related to it, or describe it."""
 
     uri: str
     name: str
@@ -291,25 +290,11 @@ def _areas(workspace: Workspace, uris: Iterable[Uri], sees: visibility.Sees | No
     """The areas of these nodes, with the most facts first, and the number of nodes without an area."""
     atlas, counts, without = Atlas.of(workspace), Counter[Uri](), 0
     for uri in uris:
-        areas = {uri} if scheme_of(uri) == ATOM else _areas_of(workspace, atlas, uri, sees)
+        areas = {uri} if scheme_of(uri) == ATOM else set(filter(atlas.atom, areas_of(workspace, uri, sees)))
         counts.update(areas)
         without += not areas
     found = ((atlas.atom(uri), count) for uri, count in counts.most_common(LISTED))
     return [{"uri": atom.uri, "name": atom.name, "facts": count} for atom, count in found if atom], without
-
-
-def _areas_of(workspace: Workspace, atlas: Atlas, uri: Uri, sees: visibility.Sees | None) -> set[Uri]:
-    """The areas that a node is related to, and those of the files that it cites."""
-    targets = (edge.target for edge in workspace.graph.out(uri))
-    areas = {one for one in targets if scheme_of(one) == ATOM and atlas.atom(one) and (sees is None or sees(one))}
-    try:
-        data = workspace.stored(uri) or b""
-        node = documents.decode(data, at=uri) if citations.may_cite(data) else None
-        cited = [one.path for one in citations.of(node, workspace.id)] if node else []
-        areas.update(atlas.matching(cited, sees=sees).by_atom.keys() if cited else ())
-    except KgdError:
-        pass
-    return areas
 
 
 def _namespaces(uris: Iterable[Uri]) -> list[KnownNamespace]:

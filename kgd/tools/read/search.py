@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, STEPS, Atlas
 from kgd.code_history.history import CodeHistory
-from kgd.errors import Advice, Do, Invalid, Limit, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, Limit, NotFound
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import EdgeSource, card_of
@@ -519,17 +519,21 @@ class Filter:
         return version.author.casefold() if version else ""
 
 
-def areas_of(workspace: Workspace, uri: Uri) -> set[Uri]:
-    """The areas that a hit is about: of its file, or those that it cites or has relations with."""
-    places, related = set[Uri](), set[Uri]()
+def areas_of(workspace: Workspace, uri: Uri, sees: visibility.Sees | None = None) -> set[Uri]:
+    """The areas that a hit is about: of its file, or those that it cites or has relations with.
+
+    Args:
+        sees: Predicate for readable nodes, or None if unrestricted. Other areas are left out.
+    """
+    places, related = set[str](), set[Uri]()
     for one in _about(workspace, uri):
-        if scheme_of(one) in CODE_TREE:
-            places.add(one)
-        else:
+        if scheme_of(one) in KINDS:
             related.add(one)
+        elif scheme_of(one) in CODE_TREE:
+            places.add(one)
     with suppress(Limit):
-        related |= Atlas.of(workspace).matching(sorted(places), most=STEPS).by_atom.keys()
-    return related
+        related |= Atlas.of(workspace).matching(sorted(places), most=STEPS).by_atom.keys() if places else set()
+    return related if sees is None else set(filter(sees, related))
 
 
 def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
@@ -540,8 +544,11 @@ def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
         yield own
         return
     yield from (edge.target for edge in workspace.graph.out(uri))
-    node = workspace.readable(uri)
-    for one in citations.of(node, workspace.id) if node is not None else ():
+    cited: list[citations.Citation] = []
+    with suppress(KgdError):  # a damaged file, which `kgd fsck` reports
+        node = workspace.node(uri) if citations.may_cite(workspace.stored(uri) or b"") else None
+        cited = citations.of(node, workspace.id) if node is not None else []
+    for one in cited:
         if file := uri_at("file", workspace.id, one.path):
             yield file
 
