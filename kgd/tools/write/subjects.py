@@ -117,9 +117,15 @@ def _similar(session: Session, workspace: Workspace, path: str, symbol: str) -> 
     place = file_paths.locate_existing(session, workspace, path) or path
     known = list(map(name_of, worktrees.symbol_lines(workspace, session.own_cwd, place)))
     last = symbol.rpartition(".")[2]
-    found = addressing.alike(symbol, known) or [
-        one for one in known if addressing.alike(last, [one.rpartition(".")[2]])
-    ]
+    found = addressing.alike(symbol, known)
+    if not found:
+        lasts = [one.rpartition(".")[2] for one in known]
+        found = [
+            one
+            for like in addressing.alike(last, dict.fromkeys(lasts))
+            for one, own in zip(known, lasts, strict=True)
+            if own == like
+        ]
     return f"; did you mean {', '.join(f'{path}#{one}' for one in found[: addressing.SUGGESTED])}?" if found else ""
 
 
