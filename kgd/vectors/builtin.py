@@ -95,7 +95,7 @@ class Builtin:
 
     @classmethod
     def load(cls, share: float | None = None) -> Builtin:
-        """The model with equal weights for all words. The first load in a process takes a quarter of a second.
+        """The model with equal weights for all words. The first load in a process takes a tenth of a second.
 
         Raises:
             Unavailable: The files are missing or unusable.

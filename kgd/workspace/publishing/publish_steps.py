@@ -414,7 +414,7 @@ def busy(found: Signature, layout: Layout) -> Busy | None:
 
 
 def _reverts(git_dir: Path) -> bool:
-    """Whether git's list of several commits, which is the same for both commands, is of a revert."""
+    """Whether git's list of commits to apply is of a revert; a cherry-pick has the same file."""
     try:
         with open(git_dir / "sequencer/todo", "rb") as file:
             return file.read(6) == b"revert"
