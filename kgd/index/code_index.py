@@ -488,9 +488,12 @@ def _pattern(run: Sequence[str]) -> str:
 
 
 def quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> dict[int, Sequence[str]]:
-    """The files with the longest run of a query's words, and the run: all words of a name, at least half of another
-    query. If no file has it, the query is read as a message with values: the result is the files with all parts between
-    the values, close to each other; without such files, those with the longest run within one part."""
+    """The files with the longest run of a query's words, and the run.
+
+    The run has all words of a query that is a name, and at least half of any other query. If no file has such a run,
+    the query is read as a message with values: the result is the files with all parts between the values, close to each
+    other; without such files, those with the longest run within one part.
+    """
     if not any(map(str.isspace, query.strip())):
         name = words.words_of(query)
         is_run = 2 <= len(name) <= MOST_QUOTED

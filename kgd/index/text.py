@@ -606,5 +606,5 @@ class TextIndex:
 
 
 def _pieces(type: str, text: Text) -> str:
-    """The texts of a node that `containing` looks in."""
+    """The texts of a node that `containing` searches."""
     return "\n".join((text.name, words.clean(type), text.data)).lower()

@@ -186,8 +186,8 @@ def _pair(tally: Tally, between: Between, a: Uri, b: Uri, count: int, expected: 
 
 
 def unfollowed(tally: Tally) -> Iterator[tuple[float, Link, int, str]]:
-    """Relations that were often shown to conversations and never followed, while others were followed so often that
-    this is not due to chance: its probability, the relation, the number of conversations, and a sentence about it."""
+    """Relations that conversations saw and never followed, although they followed so many others that chance is an
+    unlikely reason: its probability, the relation, the number of conversations, and a sentence about it."""
     shown, followed = sum(tally.offered.values()), sum(tally.followed.values())
     looked_at = max(1, sum(1 for count in tally.offered.values() if count >= LEAST_OFFERED))
     for link, count in sorted(tally.offered.items()):

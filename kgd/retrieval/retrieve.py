@@ -68,7 +68,7 @@ def retrieve(
     mentions: Mentions | None = None,
     *,
     sees: Sees | None = None,
-    doubted: Collection[Uri] = (),
+    stale: Collection[Uri] = (),
     sources: Sequence[EdgeSource] | None = None,
     about: About | None = None,
     likely: Likely | None = None,
@@ -83,7 +83,7 @@ def retrieve(
     Args:
         mentions: Names of nodes in texts; without it, mentions are not followed.
         sees: Predicate for nodes that the caller may read; other nodes have no influence.
-        doubted: Nodes that rank lower, such as stale nodes.
+        stale: Nodes that rank lower.
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Without it, notes do not lead to the files that they are about.
         likely: Without it, past commits have no influence.
@@ -105,10 +105,10 @@ def retrieve(
         notes = about(list(pool.files)[:NOTED])
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
     ahead = _ahead(workspace, pool, around, first or {}) if question.max_depth else []
-    known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY), ahead)
+    known = _knowledge(workspace, pool, around, stale, sees, max(wanted[0], NOTED_BY), ahead)
     best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
     pool.noted = frozenset(file for file, some in notes.items() if not best.isdisjoint(some))
-    in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
+    in_code = _code(workspace, pool, around, stale, sees, wanted[1]) if Lane.CODE in question.lanes else []
     pages = [
         [one for one in order[start:end] if one.score >= question.min_score]
         for order, start, end in zip((known, in_code), offset, wanted, strict=True)
@@ -189,7 +189,7 @@ def _knowledge(
     workspace: Workspace,
     pool: Pool,
     around: Surroundings,
-    doubted: Collection[Uri],
+    stale: Collection[Uri],
     sees: Sees | None,
     wanted: int,
     ahead: Sequence[Ranked],
@@ -200,8 +200,7 @@ def _knowledge(
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.key not in before]
     pool.ahead = before
     placed = (
-        _placed(unit, score, pool.question, around)
-        for unit, score in _in_order(workspace, pool, units, around, doubted)
+        _placed(unit, score, pool.question, around) for unit, score in _in_order(workspace, pool, units, around, stale)
     )
     hits: Iterator[Ranked] = filter(None, placed)
     named = list[Ranked]()
@@ -239,13 +238,12 @@ def _beyond(
 
 
 def _code(
-    workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
+    workspace: Workspace, pool: Pool, around: Surroundings, stale: Collection[Uri], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
     """Up to `wanted` hits in the code tree: definitions of names in the query, then other hits."""
     units = [unit for unit in pool.units.values() if unit.lane is Lane.CODE]
     placed = (
-        _placed(unit, score, pool.question, around)
-        for unit, score in _in_order(workspace, pool, units, around, doubted)
+        _placed(unit, score, pool.question, around) for unit, score in _in_order(workspace, pool, units, around, stale)
     )
     every = [one for one in placed if one]
     if pool.question.min_similarity > 0 or pool.question.tags:
@@ -305,12 +303,12 @@ def _only_similar(pool: Pool) -> None:
 
 
 def _in_order(
-    workspace: Workspace, pool: Pool, units: Sequence[Unit], around: Surroundings, doubted: Collection[Uri]
+    workspace: Workspace, pool: Pool, units: Sequence[Unit], around: Surroundings, stale: Collection[Uri]
 ) -> Iterator[tuple[Unit, float]]:
     """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top. A
     superseded node follows its successor, unless the query is its name or the successor does not hold now. The last of
     many successors takes its place, even if it was not among the units."""
-    scored = ((_scored(unit, pool, doubted), unit) for unit in units)
+    scored = ((_scored(unit, pool, stale), unit) for unit in units)
     known = {unit.key: (_place(unit, pool), -score) for score, unit in scored if score}
     heap = [(*at, False, key) for key, at in known.items()]
     heapq.heapify(heap)
@@ -357,7 +355,7 @@ def _is_among(unit: Unit, uris: Collection[Uri]) -> bool:
     return bool(uris) and (unit.key in uris or any(uri in uris for uri in unit.texts))
 
 
-def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
+def _scored(unit: Unit, pool: Pool, stale: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
     if unit.named:
         return candidates.LAPSED if _is_among(unit, pool.lapsed) else 1.0
@@ -367,7 +365,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
         return 0.0
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
-    if _is_among(unit, doubted):
+    if _is_among(unit, stale):
         score *= DOUBTED_SHARE
     if _is_among(unit, pool.lapsed):
         score *= candidates.LAPSED

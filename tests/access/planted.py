@@ -103,8 +103,8 @@ BUGS = {
     "search": Bug(
         "a hidden hit still counts",
         "kgd/tools/read/search.py",
-        "            sees=sees,\n            doubted=doubted,",
-        "            sees=None,\n            doubted=doubted,",
+        "            sees=sees,\n            stale=doubted,",
+        "            sees=None,\n            stale=doubted,",
         ("tests/surfaces/test_scopes.py::test_a_search_finds_and_counts_nothing_hidden",),
     ),
     "read": Bug(

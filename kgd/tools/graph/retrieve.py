@@ -82,8 +82,8 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
         edges=params.max_depth > 0,
     )
     if params.query.strip():
-        doubted = Freshness.of(workspace).doubted
-        found = retrieve(workspace, question, mentioned(session, workspace), doubted=doubted, sources=sources)
+        stale = Freshness.of(workspace).doubted
+        found = retrieve(workspace, question, mentioned(session, workspace), stale=stale, sources=sources)
     else:
         found = tagged(workspace, question, sources=sources)
     answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}

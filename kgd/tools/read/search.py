@@ -329,7 +329,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             question,
             mentioned(session, workspace),
             sees=sees,
-            doubted=doubted,
+            stale=doubted,
             sources=sources,
             about=partial(about_paths, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
