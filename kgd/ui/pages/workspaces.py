@@ -33,7 +33,7 @@ PRESETS = (
     ("read write resolve", "Write and resolve", "read, commit without review, and choose between versions"),
     ("", "Custom", ""),
 )
-"""Usual permissions of a token: verbs, label and meaning; none of the verbs if each is chosen on its own."""
+"""Usual permissions of a token: verbs, label and meaning. With the label "Custom", the user chooses each verb."""
 PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
 SYSTEMS = (
     ("Android", "Android"),
