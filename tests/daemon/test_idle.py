@@ -34,6 +34,8 @@ from tests.faults.nursery import Child
 from tests.git.support import git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 LATER = 60.0
 """Seconds after which a workspace does not count as recently used."""
 
@@ -85,7 +87,6 @@ def close_unused(session: Session, settle: bool = True) -> int:
     return known.close_unused(session.daemon.registry.current().settings, time.monotonic() + LATER)
 
 
-@pytest.mark.slow
 def test_the_least_recently_used_workspaces_are_closed_and_the_next_call_opens_them(session: Session) -> None:
     for number in (3, 5, 0, 1, 2, 4):
         put(session, f"w{number}", "a")
@@ -101,7 +102,6 @@ def test_the_least_recently_used_workspaces_are_closed_and_the_next_call_opens_t
     assert checks["registry"].startswith("6 workspaces, ")
 
 
-@pytest.mark.slow
 def test_a_call_looks_only_at_the_files_of_its_own_workspace(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (0, 1):
         put(session, f"w{number}", "a")
@@ -118,7 +118,6 @@ def test_a_call_looks_only_at_the_files_of_its_own_workspace(session: Session, m
     assert {"w0", "w1"} <= set(opened(session))
 
 
-@pytest.mark.slow
 def test_calls_that_open_workspaces_fast_do_not_exceed_the_limit_for_long(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +129,6 @@ def test_calls_that_open_workspaces_fast_do_not_exceed_the_limit_for_long(
         assert len(opened(session)) <= 2
 
 
-@pytest.mark.slow
 def test_at_the_start_workspaces_with_remotes_are_opened_up_to_the_limit(session: Session, tmp_path: Path) -> None:
     for number in range(6):
         layout = session.daemon.workspace(f"w{number}").layout
@@ -142,7 +140,6 @@ def test_at_the_start_workspaces_with_remotes_are_opened_up_to_the_limit(session
         assert new.workspace("w5").id == "w5"
 
 
-@pytest.mark.slow
 def test_an_idle_workspace_without_a_work_tree_is_closed(session: Session) -> None:
     known, settings = session.daemon.open_workspaces, session.daemon.registry.current().settings
     until(lambda: not any(one.is_busy for one in known.all()))
@@ -150,7 +147,6 @@ def test_an_idle_workspace_without_a_work_tree_is_closed(session: Session) -> No
     assert opened(session) == []
 
 
-@pytest.mark.slow
 def test_probes_metrics_and_sign_ins_do_not_keep_workspaces_open(session: Session, tmp_path: Path) -> None:
     share(session, tmp_path)
     daemon, settings = session.daemon, session.daemon.registry.current().settings
@@ -163,7 +159,6 @@ def test_probes_metrics_and_sign_ins_do_not_keep_workspaces_open(session: Sessio
     assert opened(session) == []
 
 
-@pytest.mark.slow
 def test_a_workspace_that_is_closed_while_calls_use_it_is_opened_again(session: Session) -> None:
     done = threading.Event()
 
@@ -180,7 +175,6 @@ def test_a_workspace_that_is_closed_while_calls_use_it_is_opened_again(session: 
         forgetting.join()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_workspace_can_be_opened_again_if_a_part_of_it_failed_to_close(
     session: Session, monkeypatch: pytest.MonkeyPatch
@@ -199,7 +193,6 @@ def test_a_workspace_can_be_opened_again_if_a_part_of_it_failed_to_close(
     put(session, "w0", "a")
 
 
-@pytest.mark.slow
 def test_workspaces_that_are_in_use_stay_open(session: Session) -> None:
     known = session.daemon.open_workspaces
     known.follow(lambda: {"w0"})
@@ -215,7 +208,6 @@ def test_workspaces_that_are_in_use_stay_open(session: Session) -> None:
     assert "w1" not in opened(session)
 
 
-@pytest.mark.slow
 def test_a_workspace_whose_commits_wait_for_an_unreachable_remote_stays_open(session: Session, tmp_path: Path) -> None:
     shared = share(session, tmp_path)
     shutil.rmtree(shared)
@@ -229,7 +221,6 @@ def test_a_workspace_whose_commits_wait_for_an_unreachable_remote_stays_open(ses
     assert "w0" in opened(session)
 
 
-@pytest.mark.slow
 def test_a_closed_workspace_follows_its_remote_without_staying_open(session: Session, tmp_path: Path) -> None:
     shared = share(session, tmp_path)
     session.daemon.forget(session.daemon.workspace("w0"))
@@ -261,7 +252,6 @@ def share(session: Session, place: Path) -> Path:
     return shared
 
 
-@pytest.mark.slow
 def test_threads_do_not_grow_with_the_number_of_workspaces(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with serving(tmp_path) as session:
@@ -274,7 +264,6 @@ def test_threads_do_not_grow_with_the_number_of_workspaces(tmp_path: Path) -> No
     assert sum(found.values()) <= 40, found
 
 
-@pytest.mark.slow
 def test_writes_that_arrive_while_a_workspace_is_closed_are_neither_lost_nor_refused(session: Session) -> None:
     enough, written = threading.Event(), [0] * 6
     writers = [threading.Thread(target=write_until, args=(session.daemon, n, enough, written)) for n in range(6)]
@@ -303,7 +292,6 @@ def write_until(daemon: Daemon, number: int, enough: threading.Event, written: l
         written[number] += 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("writes", [3, 7, 12])
 def test_kill_9_during_closing_loses_no_acknowledged_write(tmp_path: Path, writes: int) -> None:
     with Child(open_and_close, str(tmp_path)) as child:

@@ -16,6 +16,8 @@ from tests.daemon.conftest import ROOT, end_daemon
 from tests.sync.people import git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 class Somebody(Kgd):
     """A person at a terminal of their own."""
@@ -40,7 +42,6 @@ def people(tmp_path: Path) -> Iterator[Callable[[str], Somebody]]:
         end_daemon(one.home)
 
 
-@pytest.mark.slow
 def test_two_daemons_agree_within_seconds(people: Callable[[str], Somebody], hub: Path) -> None:
     ann, bob = people("ann"), people("bob")
     assert ann("remote") == (
@@ -69,7 +70,6 @@ def _soon(one: Somebody, node: str) -> str:
     return one("get", node)
 
 
-@pytest.mark.slow
 def test_waits_are_printed_with_the_next_step_and_set_the_exit_code(
     people: Callable[[str], Somebody], hub: Path
 ) -> None:
@@ -94,7 +94,6 @@ def test_waits_are_printed_with_the_next_step_and_set_the_exit_code(
     assert "not shared" in ann("remote")
 
 
-@pytest.mark.slow
 def test_two_workspaces_that_were_begun_under_two_names_become_one_as_the_page_says(tmp_path: Path, hub: Path) -> None:
     page = (ROOT / "docs/sync.md").read_text()
     recipe = page.split("## Merge two workspaces")[1].split("```sh\n")[1].split("```")[0]

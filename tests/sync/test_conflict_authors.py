@@ -11,6 +11,8 @@ import pytest
 from kgd.tools import conflicts as looked_up
 from tests.sync.people import Person, git
 
+pytestmark = pytest.mark.slow
+
 People = Callable[..., Person]
 
 
@@ -48,14 +50,12 @@ def authors(answer: dict[str, Any]) -> dict[str, str | None]:
     return {side["value"]: side.get("author") for side in one["fields"]["summary"]["sides"]}
 
 
-@pytest.mark.slow
 def test_the_list_of_conflicts_names_the_author_of_each_side(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     disagree(ann, bob)
     assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
 
 
-@pytest.mark.slow
 def test_a_side_keeps_its_author_after_many_later_commits_to_the_node(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     disagree(ann, bob)
@@ -67,7 +67,6 @@ def test_a_side_keeps_its_author_after_many_later_commits_to_the_node(named: Peo
     assert authors({"conflicts": [remaining]}) == {"ann's": "Ann", "bob's": "Bob"}
 
 
-@pytest.mark.slow
 def test_a_side_that_was_written_forty_commits_before_the_merge_keeps_its_author(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     ann.put("shared", summary="first")
@@ -81,7 +80,6 @@ def test_a_side_that_was_written_forty_commits_before_the_merge_keeps_its_author
     assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
 
 
-@pytest.mark.slow
 def test_each_of_25_conflicts_names_its_authors(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     names = [f"concept://infra/shared{number}" for number in range(25)]
@@ -98,7 +96,6 @@ def test_each_of_25_conflicts_names_its_authors(named: People) -> None:
     assert [authors({"conflicts": [one]}) for one in found] == [{"ann's": "Ann", "bob's": "Bob"}] * 25
 
 
-@pytest.mark.slow
 def test_each_node_of_a_page_is_searched_as_far_as_if_it_were_alone(
     named: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +116,6 @@ def test_each_node_of_a_page_is_searched_as_far_as_if_it_were_alone(
     assert [authors({"conflicts": [one]}) for one in found] == [{"ann's": "Ann", "bob's": "Bob"}] * 2
 
 
-@pytest.mark.slow
 def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:
     ann, bob, carol = named("ann"), named("bob"), named("carol")
     disagree(ann, bob)
@@ -128,14 +124,12 @@ def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:
     assert authors(carol.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
 
 
-@pytest.mark.slow
 def test_a_third_side_leaves_the_first_two_their_authors(named: People) -> None:
     ann, bob, carol = named("ann"), named("bob"), named("carol")
     disagree(ann, bob, carol)
     assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob", "carol's": "Carol"}
 
 
-@pytest.mark.slow
 def test_the_values_of_a_later_edit_are_not_taken_for_the_side_of_its_author(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     disagree(ann, bob)
@@ -146,7 +140,6 @@ def test_the_values_of_a_later_edit_are_not_taken_for_the_side_of_its_author(nam
     assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
 
 
-@pytest.mark.slow
 def test_an_author_is_listed_with_their_own_side_of_a_conflict(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     disagree(ann, bob)
@@ -155,7 +148,6 @@ def test_an_author_is_listed_with_their_own_side_of_a_conflict(named: People) ->
         assert (found["summary"], found["disputed"]) == (f"{name.lower()}'s", ["summary"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_the_sides_of_a_conflict_keep_their_authors_when_a_resolution_is_undone(named: People, side: str) -> None:
     ann, bob = named("ann"), named("bob")

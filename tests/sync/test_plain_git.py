@@ -14,6 +14,8 @@ from tests.hooks.conftest import programs
 from tests.sync.people import Person, bare, git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["programs"]
 People = Callable[..., Person]
 
@@ -56,7 +58,6 @@ def edit(tree: Path, name: str, old: str, new: str) -> None:
     file.write_text(file.read_text().replace(old, new))
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("B8")
 def test_with_install_git_merges_what_the_daemon_would_and_the_daemon_takes_it(
     shared: tuple[Person, str], hub: Path, tmp_path: Path, programs: Path
@@ -85,7 +86,6 @@ def test_with_install_git_merges_what_the_daemon_would_and_the_daemon_takes_it(
     assert ann.workspace.conflicts.total == 1
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("B8")
 def test_without_install_git_stops_at_line_conflicts_and_the_users_resolution_is_accepted(
     shared: tuple[Person, str], hub: Path, tmp_path: Path
@@ -113,7 +113,6 @@ def test_without_install_git_stops_at_line_conflicts_and_the_users_resolution_is
     assert (found["name"], found["summary"]) == ("Auth service", "by Dan")
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("B8")
 def test_on_a_protected_branch_plain_git_proposes_and_a_reviewer_accepts(
     shared: tuple[Person, str], hub: Path, tmp_path: Path
@@ -143,7 +142,6 @@ def test_on_a_protected_branch_plain_git_proposes_and_a_reviewer_accepts(
     assert git(hub, "rev-parse", branch) == ann.tip
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("B8")
 def test_the_depth_of_the_codes_clone_does_not_matter_for_the_workspace_beside_it(
     person: People, tmp_path: Path

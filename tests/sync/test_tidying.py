@@ -14,6 +14,8 @@ from tests.git.support import fsck
 from tests.sync.people import Person, git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def team(ann: Person, bob: Person, hub: Path) -> tuple[Person, Person]:
@@ -64,7 +66,6 @@ def has_all_of_it(person: Person) -> bool:
     return is_whole and fsck(git_dir) == [] and not reported
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("left", [brought_without_a_ref, left_by_a_killed_round])
 def test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack(
     team: tuple[Person, Person], hub: Path, left: Callable[[Person, Path], None]
@@ -81,7 +82,6 @@ def test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack(
     assert ann.summary("bobs") == "by bob"
 
 
-@pytest.mark.slow
 def test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repack(
     team: tuple[Person, Person], hub: Path
 ) -> None:
@@ -98,7 +98,6 @@ def test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repa
     assert has_all_of_it(ann)
 
 
-@pytest.mark.slow
 def test_a_commit_whose_files_a_prune_has_taken_is_fetched_again(team: tuple[Person, Person], hub: Path) -> None:
     ann, bob = team
     bob.put("bobs", summary="by bob")
@@ -152,7 +151,6 @@ def long_team(team: tuple[Person, Person]) -> tuple[Person, Person]:
     return ann, bob
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("derived", ["with its index", "without its index"])
 @pytest.mark.parametrize("hole", HOLES)
 def test_a_hole_is_healed_from_a_remote_by_itself(long_team: tuple[Person, Person], hole: str, derived: str) -> None:
@@ -179,7 +177,6 @@ def test_a_hole_is_healed_from_a_remote_by_itself(long_team: tuple[Person, Perso
     assert ann.call("search", query="version")["hits"]
 
 
-@pytest.mark.slow
 def test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice(long_team: tuple[Person, Person], hub: Path) -> None:
     ann, _ = long_team
     tip = ann.tip
