@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgd.codec import documents
 from kgd.codec.paths import is_node_path
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
@@ -19,7 +18,7 @@ from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, new_en
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, ObjectId, parse_id
 from kgd.git.remote_errors import Trouble
 from kgd.git.store import ObjectStore
-from kgd.workspace.parts import NodeFiles
+from kgd.workspace.parts import NodeFiles, node_of
 
 _MEND = "Nothing was merged. Fix it with another commit on the remote."
 _DROP = "Nothing was merged. The remote's owner has to remove the commit from its history."
@@ -221,19 +220,9 @@ def held(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> tuple[int, int
 
 def _moved(store: ObjectStore, base: ObjectId | None, gone: list[str], came: list[ObjectId]) -> int:
     """The number of removed nodes that still exist under another URI, with the old URI as an alias."""
-    aliases = set[str]()
-    for blob in came:
-        try:
-            aliases |= set(documents.decode(store.read(blob)).aliases)
-        except KgdError:
-            continue
-    if not aliases:
+    came_nodes = (node_of("", blob, store.read) for blob in came)
+    aliases = {alias for node in came_nodes if node for alias in node.aliases}
+    if base is None or not aliases:
         return 0
-    moved = 0
-    for path in gone:
-        before = store.entry(base, path) if base else None
-        try:
-            moved += before is not None and documents.decode(store.read(before)).uri in aliases
-        except KgdError:
-            continue
-    return moved
+    gone_nodes = (node_of(path, store.entry(base, path), store.read) for path in gone)
+    return sum(node is not None and node.uri in aliases for node in gone_nodes)
