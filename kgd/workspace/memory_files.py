@@ -35,6 +35,14 @@ def file_of(node: Node | None) -> str | None:
     return path if isinstance(path, str) and paths.is_memory_path(path) else None
 
 
+def memory_of(path: str, blob: ObjectId | None, read: Callable[[ObjectId], bytes]) -> Memory | None:
+    """The memory in a blob; None if there is no blob, or if it cannot be read or is not a memory."""
+    try:
+        return front_matter.memory_in(read(blob), path) if blob else None
+    except KgdError:
+        return None
+
+
 def owner_of(memory: Memory | None) -> Uri | None:
     """The node that the front matter names; None if it does not name a node."""
     named = memory.front.get("id") if memory else None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from kgd.codec import documents, front_matter, paths
+from kgd.codec import documents, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git import is_revision
 from kgd.git.history import Change as FileChange
@@ -327,10 +327,7 @@ class Past:
         """The node stored in a file, or described by a detail file."""
         if not paths.is_memory_path(path):
             return self._uri(path, blob, store)
-        try:
-            return memory_files.owner_of(front_matter.memory_in(store.read(blob), path)) if blob else None
-        except KgdError:
-            return None
+        return memory_files.owner_of(memory_files.memory_of(path, blob, store.read))
 
     def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
         """Node changes from file changes; `after` is the commit that has these changes."""
@@ -339,9 +336,9 @@ class Past:
         for path, old, new, *_ in files:
             if paths.is_memory_path(path):
                 for side, blob in enumerate((old, new)):
-                    if blob and (owner := self.about(path, blob, store)) is not None:
-                        memory = front_matter.memory_in(self.store.read(blob), path)
-                        details.setdefault(owner, [None, None])[side] = memory.text if memory else None
+                    memory = memory_files.memory_of(path, blob, store.read)
+                    if memory and (owner := memory_files.owner_of(memory)) is not None:
+                        details.setdefault(owner, [None, None])[side] = memory.text
             elif uri := self._uri(path, new or old, store):
                 found[uri] = NodeChange(uri, node_of(path, old, store.read), node_of(path, new, store.read))
         for uri, (was, now) in details.items():

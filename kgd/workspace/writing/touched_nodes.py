@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kgd.codec import bulk, documents, front_matter, paths
-from kgd.codec.front_matter import Memory
+from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FOLDER, ObjectId, object_id
 from kgd.git.staging import Staging
@@ -210,7 +209,7 @@ class _Look:
 
         A node that names another node's memory has no rights to it, so it cannot block the owner's writes.
         """
-        versions = [self._memory(path, blob) for blob in blobs]
+        versions = [memory_files.memory_of(path, blob, self.read) for blob in blobs]
         own = {node.uri for node in namers for memory in versions if memory_files.belongs(memory, node)}
         return frozenset(own or {node.uri for node in namers})
 
@@ -235,14 +234,8 @@ class _Look:
 
     def claimed(self, path: str, blob: ObjectId | None) -> frozenset[Uri]:
         """The node that a memory names as its owner, under which a merge records conflicts about the file."""
-        owner = memory_files.owner_of(self._memory(path, blob))
+        owner = memory_files.owner_of(memory_files.memory_of(path, blob, self.read))
         return frozenset((owner,)) if owner else frozenset()
-
-    def _memory(self, path: str, blob: ObjectId | None) -> Memory | None:
-        try:
-            return front_matter.decode(self.read(blob), at=path) if blob else None
-        except KgdError:
-            return None
 
     def _node(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
         try:
