@@ -19,9 +19,8 @@ from zlib import crc32
 
 import orjson
 
-from kgd.graph.arrays import BLOB, IS_ENTERED, IS_LEFT, NO_BLOB, NONE, Arrays, packed
+from kgd.graph.arrays import BLOB, IS_ENTERED, IS_LEFT, NO_BLOB, NONE, Arrays, Ends, Layer, Layers, packed
 from kgd.graph.edges import UNIT, WEIGHT_DIGITS, Card, Direction
-from kgd.graph.layers import Ends, Layer, Layers
 from kgd.model.node import Json
 from kgd.model.uri import Uri
 

@@ -1,4 +1,4 @@
-"""The graph at one moment in immutable arrays, read in place from a mapped file.
+"""The graph at one moment in immutable arrays, read in place from a mapped file, and layers of later changes.
 
 Nodes are numbered in the order of their URIs, so comparing numbers gives the same order as comparing URIs. Missing
 targets of relations have numbers too. Each direction lists a node's relations in walking order (weight, other end,
@@ -38,8 +38,9 @@ import tempfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, SupportsIndex, overload
+from typing import Any, Final, Literal, NamedTuple, SupportsIndex, overload
 from zlib import crc32
 
 import orjson
@@ -300,6 +301,163 @@ class Row(Sequence[Edge]):
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
+
+
+Ends = dict[Uri, Keyed]
+State = Card | None | Literal[False]
+"""A node, the missing target of a relation, or nothing."""
+
+
+class Layer:
+    """Changed rows: a changed node, or all of a node's relations in one direction. `nodes` contains every URI that
+    appeared or disappeared, or whose node changed."""
+
+    __slots__ = ("nodes", "pred", "succ")
+
+    def __init__(self) -> None:
+        self.nodes: dict[Uri, State] = {}
+        self.succ: dict[Uri, Ends] = {}
+        self.pred: dict[Uri, Ends] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.succ or self.pred)
+
+    def over(self, older: Layer) -> Layer:
+        """This layer over an older one, combined into one layer."""
+        both = Layer()
+        both.nodes = older.nodes | self.nodes
+        both.succ = older.succ | self.succ
+        both.pred = older.pred | self.pred
+        return both
+
+
+class Layers(NamedTuple):
+    """Layers of changes, the newest first, over arrays. The newest layer that has a row determines its value.
+
+    Only the newest layer is ever modified, and inner dictionaries of older layers never are. So the older layers and
+    the arrays together stay the graph of one moment for as long as they are kept.
+    """
+
+    changed: tuple[Layer, ...]
+    arrays: Arrays
+
+    def state(self, uri: Uri) -> State:
+        for layer in self.changed:
+            if uri in layer.nodes:
+                return layer.nodes[uri]
+        number = self.arrays.find(uri)
+        return self.arrays.card(number) if number >= 0 else False
+
+    def is_node(self, uri: Uri) -> bool:
+        for layer in self.changed:
+            if uri in layer.nodes:
+                return bool(layer.nodes[uri])
+        return self.arrays.exists(self.arrays.find(uri))
+
+    def is_known(self, uri: object) -> bool:
+        """Whether this is the URI of a node or of the target of a relation."""
+        if not isinstance(uri, str):
+            return False
+        for layer in self.changed:
+            if uri in layer.nodes:
+                return layer.nodes[Uri(uri)] is not False
+        return self.arrays.find(uri) >= 0
+
+    def succ(self, uri: Uri) -> Ends:
+        for layer in self.changed:
+            if (row := layer.succ.get(uri)) is not None:
+                return row
+        number = self.arrays.find(uri)
+        return self.arrays.succ(number) if number >= 0 else {}
+
+    def pred(self, uri: Uri) -> Ends:
+        for layer in self.changed:
+            if (row := layer.pred.get(uri)) is not None:
+                return row
+        number = self.arrays.find(uri)
+        return self.arrays.pred(number) if number >= 0 else {}
+
+    def sources(self, uri: Uri) -> int:
+        """The number of nodes with a relation to this URI."""
+        for layer in self.changed:
+            if (row := layer.pred.get(uri)) is not None:
+                return len(row)
+        number = self.arrays.find(uri)
+        return self.arrays.sources(number) if number >= 0 else 0
+
+    def stored(self, uri: Uri, direction: Literal["succ", "pred"]) -> int:
+        """The number of the URI's row in the arrays; -1 if the row has changed since, or does not exist."""
+        for layer in self.changed:
+            if uri in (layer.succ if direction == "succ" else layer.pred):
+                return -1
+        return self.arrays.find(uri)
+
+    def is_changed(self, uri: Uri) -> bool:
+        """Whether a row of the URI has changed since the arrays."""
+        return any(uri in layer.succ or uri in layer.pred for layer in self.changed)
+
+    def states(self, prefix: str = "") -> Iterator[tuple[Uri, bool]]:
+        """Every node and missing target, and whether it is a node; concurrent writes may or may not be included."""
+        arrays = self.arrays
+        changed = self.changes()
+        for number in arrays.numbers(prefix):
+            uri = arrays.uri(number)
+            if uri not in changed:
+                yield uri, arrays.exists(number)
+        for uri in changed:
+            if uri.startswith(prefix):
+                state = self.state(uri)
+                if state is not False:
+                    yield uri, state is not None
+
+    def missing(self) -> Iterator[Uri]:
+        """The missing targets of relations. O(missing targets and changes)."""
+        changed = self.changes()
+        for number in self.arrays.missing:
+            uri = self.arrays.uri(number)
+            if uri not in changed:
+                yield uri
+        yield from (uri for uri in changed if self.state(uri) is None)
+
+    def sources_with_data(self, start: str, keys: frozenset[str]) -> set[Uri]:
+        """The nodes with a relation to a URI that begins with `start`, if the relation's data has one of these keys."""
+        found = set[Uri]()
+        within = self.arrays.numbers(start)
+        for number, end, data in self.arrays.laden_relations():
+            if end in within and not keys.isdisjoint(data):
+                found.add(self.arrays.uri(number))
+        found.difference_update(*(layer.succ for layer in self.changed))
+        for uri in set(chain.from_iterable(layer.succ for layer in self.changed)):
+            for target, keyed in self.succ(uri).items():
+                if target.startswith(start) and any(not keys.isdisjoint(a.get("data", ())) for a in keyed.values()):
+                    found.add(uri)
+        return found
+
+    def sample(self, most: int) -> list[Uri]:
+        """About `most` nodes, evenly spread over the order of URIs; all of them if there are no more. O(most, and
+        changes since the snapshot)."""
+        arrays, known = self.arrays, self.changes()
+        changed = sorted(known)
+        share = min(1.0, most / max(1, len(arrays) + len(changed)))
+        numbers = _spread(len(arrays), share)
+        found = [uri for number in numbers if arrays.exists(number) and (uri := arrays.uri(number)) not in known]
+        return found + [uri for number in _spread(len(changed), share) if self.is_node(uri := changed[number])]
+
+    def size(self) -> int:
+        """The number of nodes and missing targets. O(changes)."""
+        changed = self.changes()
+        known = sum(self.state(uri) is not False for uri in changed)
+        return len(self.arrays) + known - sum(self.arrays.find(uri) >= 0 for uri in changed)
+
+    def changes(self) -> set[Uri]:
+        """The URIs that appeared or disappeared, or whose card changed."""
+        return set().union(*(list(layer.nodes) for layer in self.changed))
+
+
+def _spread(count: int, share: float) -> list[int]:
+    """A share of the numbers below `count`, at equal distances."""
+    taken = round(count * share)
+    return [number * count // taken for number in range(taken)]
 
 
 def packed(meta: Mapping[str, Any], sections: Mapping[str, array[int] | bytes | bytearray]) -> list[bytes | memoryview]:

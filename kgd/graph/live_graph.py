@@ -3,11 +3,16 @@
 The arrays are mapped from a file, so 100,000 nodes with 400,000 edges take 2 MB of memory in addition to the pages of
 the file that were read. Only changes since the last snapshot are dictionaries. Another process that maps the same
 snapshot receives the later changes as plain data.
+
+A traversal takes the cheapest neighbour first and must not look at all edges of a large node, so each node's edges are
+sorted once and cached. A write drops the lists it affects, but patches long lists: if 20,000 edges had to be sorted
+again after each write, the next traversal would take milliseconds longer.
 """
 
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -19,11 +24,10 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypedDict
 
 from kgd.graph.array_builder import ArrayStream, Frozen
-from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Row
+from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Layer, Layers, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
-from kgd.graph.layers import Adjacency, Layer, Layers, TwinIndex, edges_from, unique
 from kgd.model.node import Json, Relation
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, collision_key
 
 if TYPE_CHECKING:
     from kgd.graph.stored_graph import StoredGraph
@@ -36,6 +40,12 @@ SHARED_LIMIT = 10_000
 """Different (type, weight) pairs that share a dictionary; beyond that each edge gets its own."""
 MOST_LAYERS = 6
 """Layers of changes that a look-up may search, before they are merged."""
+
+PATCH_FROM = 64
+"""Shorter lists are faster to derive again than to patch."""
+COUNTED = 1_000
+"""A longer list is counted as this many edges, so that it neither evicts many short lists nor is evicted because of
+them."""
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 _EMPTY = ArrayStream().arrays()
@@ -426,6 +436,104 @@ class LiveGraph:
                     changed = (reduce(Layer.over, changed),)
                 self._layers = Layers((Layer(), *changed), arrays)
             return Layers(self._layers.changed[1:], arrays)
+
+
+class Adjacency:
+    """Sorted edge lists of one direction, with at most `limit` edges in total (see `COUNTED`). The oldest list is
+    evicted first.
+
+    A returned list never changes: its reader sees the state at the time of the call.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._lists: dict[Uri, Sequence[Edge]] = {}
+        self.get = self._lists.get
+
+    def keep(self, uri: Uri, edges: Sequence[Edge]) -> None:
+        self.drop(uri)
+        self._lists[uri] = edges
+        self._held += min(len(edges), COUNTED) + 1
+        while self._held > self._limit and len(self._lists) > 1:
+            self.drop(next(iter(self._lists)))
+
+    def drop(self, uri: Uri) -> None:
+        edges = self._lists.pop(uri, None)
+        if edges is not None:
+            self._held -= min(len(edges), COUNTED) + 1
+
+    def replace(self, uri: Uri, gone: Sequence[Edge], new: Sequence[Edge]) -> None:
+        """Update a cached list; does nothing for a node without one."""
+        edges = self._lists.get(uri)
+        if edges is None:
+            return
+        if len(edges) < PATCH_FROM:
+            self.drop(uri)
+            return
+        patched = list(edges)
+        for edge in gone:
+            at = bisect_left(patched, edge)
+            if at < len(patched) and patched[at] == edge:
+                del patched[at]
+        for edge in new:
+            insort(patched, edge)
+        self.keep(uri, patched)
+
+    def clear(self) -> None:
+        self._lists.clear()
+        self._held = 0
+
+
+class TwinIndex:
+    """Nodes by collision key. Most URIs are equal to their key and need no entry, so only the others take memory."""
+
+    def __init__(self, uris: Iterable[Uri]) -> None:
+        self._folded: dict[str, tuple[Uri, ...]] = {}
+        for uri in uris:
+            self.add(uri)
+
+    def add(self, uri: Uri) -> None:
+        if not _is_plain(uri):
+            key = collision_key(uri)
+            others = self._folded.get(key, ())
+            if uri not in others:
+                self._folded[key] = tuple(sorted((*others, uri)))
+
+    def discard(self, uri: Uri) -> None:
+        if not _is_plain(uri):
+            key = collision_key(uri)
+            left = tuple(u for u in self._folded.get(key, ()) if u != uri)
+            if left:
+                self._folded[key] = left
+            else:
+                self._folded.pop(key, None)
+
+    def candidates(self, uri: Uri) -> list[Uri]:
+        """Other URIs with the same key, in order; the first may not exist (it is the key, read as a URI)."""
+        key = collision_key(uri)
+        plain = [Uri(key)] if _is_plain(key) and collision_key(key) == key else []
+        return [u for u in (*plain, *self._folded.get(key, ())) if u != uri]
+
+
+def edges_from(end: Uri, keyed: Keyed | None) -> list[Edge]:
+    """The parallel relations whose other end is `end`."""
+    return [Edge(attributes["weight"], end, type) for type, attributes in keyed.items()] if keyed else []
+
+
+def unique(edges: Iterable[Edge]) -> list[Edge]:
+    """The cheapest edge per (target, type), so that a node reached under an old and a new name is linked once."""
+    cheapest: dict[tuple[Uri, str], Edge] = {}
+    for edge in edges:
+        key = edge.target, edge.type
+        if key not in cheapest or edge < cheapest[key]:
+            cheapest[key] = edge
+    return list(cheapest.values())
+
+
+def _is_plain(uri: str) -> bool:
+    """Whether the URI is its own collision key, found without computing the key (0.1 us instead of 3)."""
+    return uri.isascii() and uri.islower() and "%" not in uri
 
 
 MOST_NODES = 500

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import networkx as nx
 
-from kgd.graph.arrays import Attributes, Keyed
-from kgd.graph.layers import Ends, Layers, State
+from kgd.graph.arrays import Attributes, Ends, Keyed, Layers, State
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
