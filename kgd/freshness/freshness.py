@@ -386,7 +386,9 @@ KEPT = 6
 """Number of verified contents kept per citation, so that a node stays verified when switching branches."""
 
 
-def noted(workspace: Workspace, changes: ChangeSet, code: Code | None = None) -> tuple[ChangeSet, tuple[str, ...]]:
+def noted(
+    workspace: Workspace, changes: ChangeSet, other: Callable[[], Code | None] = lambda: None
+) -> tuple[ChangeSet, tuple[str, ...]]:
     """The changes, with the current contents of the cited code recorded in them, and warnings about unresolved
     citations.
 
@@ -394,13 +396,14 @@ def noted(workspace: Workspace, changes: ChangeSet, code: Code | None = None) ->
     from then on, only the current content of the code is verified.
 
     Args:
-        code: The code that the author has checked out. If it is not the followed code, both contents are recorded, so
-            that neither this difference nor a merge of the two makes the node stale.
+        other: Returns the code that the author has checked out, if it is not the followed code. Then both contents are
+            recorded, so that neither this difference nor a merge of the two makes the node stale. Not called for a
+            change without citations, because finding the author's work tree reads the disk.
     """
     freshness = Freshness.of(workspace)
-    code = code or freshness.code
-    if code is None or freshness.code is None:
+    if (followed := freshness.code) is None:
         return changes, _unchecked(workspace, changes)
+    code = cache(lambda: other() or followed)
     edits: list[Edit] = []
     warnings: list[str] = []
     for edit in changes.edits:
@@ -490,14 +493,16 @@ def _is_only_there(freshness: Freshness, one: Citation) -> bool:
     return freshness.code is not None and not freshness.code.shareable(one.path, one.symbol).has_symbol
 
 
-def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Upsert, warnings: list[str]) -> Upsert:
+def _with_notes(
+    workspace: Workspace, freshness: Freshness, checked_out: Callable[[], Code], edit: Upsert, warnings: list[str]
+) -> Upsert:
     uri = workspace.resolve(edit.uri)
     restated = edit.content is not None or edit.summary is not None
     cites = edit.data.get(CITES)
     symbols = [one for relation in edit.relations if (one := _about_symbol(relation, workspace.id))]
     if cites is None and not symbols and not (restated and freshness.citations(uri)):
         return edit
-    before = workspace.node(uri) or Node(uri)
+    code, before = checked_out(), workspace.node(uri) or Node(uri)
     texts = [one for one in (cites if isinstance(cites, list) else [cites]) if isinstance(one, str)]
     after = replace(before, data={**before.data, **({CITES: texts} if cites is not None else {})})
     old = notes_of(before)

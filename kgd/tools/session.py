@@ -170,7 +170,7 @@ class Session:
             if outcome.commit:
                 self.wrote = workspace.id, outcome.commit
             return self.seen(workspace, outcome)
-        changes, told = noted(workspace, changes, worktrees.code_for(workspace, self.own_cwd))
+        changes, told = noted(workspace, changes, lambda: worktrees.other_code(workspace, self.own_cwd))
         outcome = workspace.submit(changes, dry_run=dry_run)
         return replace(outcome, warnings=(*outcome.warnings, *told)) if told else outcome
 
