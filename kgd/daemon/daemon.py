@@ -207,7 +207,8 @@ class Daemon:
         if entry is None:
             return None
         for one in self.opened((id,)):
-            place = _entry(one).path if entry.path else str(self.clones.place(entry))
+            known = self.open_workspaces.get(one.layout.git_dir)
+            place = known and known.path if entry.path else str(self.clones.place(entry))
             if (entry.path or str(one.layout.work_tree)) in (place, str(one.layout.git_dir)):
                 return one if self.use(one) else None
         return None
@@ -514,7 +515,7 @@ class Daemon:
             self.shared.adopt(workspace, syncing)
         board = self.shared.job_board if self.shared else None
         jobs = Jobs(workspace, lambda: self.registry.current().settings.document_mb << 20, board)
-        return Opened(workspace, tending, syncing, jobs, inode(workspace.layout.git_dir))
+        return Opened(workspace, tending, syncing, jobs, inode(workspace.layout.git_dir), _entry(workspace).path)
 
     def _open_anew(self, layout: Layout) -> None:
         """Reopen a workspace whose derived data was removed while it was open."""

@@ -65,6 +65,8 @@ class Opened:
     jobs: Jobs
     inode: int
     """Inode of the git directory: a different one at the same path is another workspace."""
+    path: str
+    """The path under which the registry lists the workspace."""
     holds: int = 0
     used_at: float = field(default_factory=time.monotonic)
 
