@@ -100,7 +100,7 @@ class Surface:
         patience: float | None = None,
         remember: Remember | None = None,
     ) -> None:
-        self.daemon, self.tools, self._patience = daemon, tools, patience
+        self.daemon, self.tools, self._patience = daemon, dict(tools), patience
         ours = any(name in TOOLS for name in tools)  # else it replaces another server and does not mention kgd
         self.subscriptions = Subscriptions()
         self._logs = Logs()
