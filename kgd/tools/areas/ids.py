@@ -194,10 +194,11 @@ def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: s
     return uri
 
 
-def warnings(edits: Sequence[Edit], created: Collection[str]) -> list[str]:
+def warnings(session: Session, workspace: Workspace, edits: Sequence[Edit], created: Collection[str]) -> list[str]:
     """Warnings about patterns that match nothing, and about areas without a pattern. Both are still stored."""
     atoms = [edit for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM]
-    return [text for edit in atoms for text in _of(edit, edit.uri in created)]
+    found = [text for edit in atoms for text in _of(edit, edit.uri in created)]
+    return [*found, *unmatched(session, workspace, edits)]
 
 
 def _of(edit: Upsert, is_new: bool) -> Iterator[str]:

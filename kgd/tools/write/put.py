@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.areas.atlas import ATOM
 from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.graph.succession import is_succession, predecessors, successor
 from kgd.memories.keywords import first_words, hashed_name, memory
@@ -17,7 +18,7 @@ from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Edit, Relate, Upsert, subject_from
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape, ranks_behind
-from kgd.model.uri import OWNED, Uri, build, scheme_of_type
+from kgd.model.uri import OWNED, Uri, build, scheme_of, scheme_of_type
 from kgd.tools import addressing, visibility
 from kgd.tools.areas import ids
 from kgd.tools.differences import Foretold, foretold
@@ -128,18 +129,21 @@ def written(
     `conflicts` is ``resolve`` if models may settle conflicts that the changes encounter.
     """
     told: list[str] = []
+    upserts = [edit for edit in changes.edits if isinstance(edit, Upsert)]
+    has_atoms = any(scheme_of(edit.uri) == ATOM for edit in upserts)
     if not workspace.repeated(session.request(changes.request_id)):
-        ids.check_molecules(session, workspace, changes.edits)
-        given, told = without_lines(session, workspace, changes.edits)
-        changes = replace(changes, edits=given)
+        if has_atoms:
+            ids.check_molecules(session, workspace, changes.edits)
+        if any(CITES in edit.data for edit in upserts):
+            given, told = without_lines(session, workspace, changes.edits)
+            changes = replace(changes, edits=given)
     unknown = unknown_types(session, workspace, changes.edits)
     told += superseded_before(session, workspace, changes.edits)
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, conflicts, dry_run)
     warnings = [
         *told,
-        *ids.warnings(changes.edits, outcome.created),
-        *ids.unmatched(session, workspace, changes.edits),
+        *(ids.warnings(session, workspace, changes.edits, outcome.created) if has_atoms else ()),
         *new_types(unknown, changes.edits, outcome),
     ]
     return replace(outcome, warnings=(*outcome.warnings, *warnings)) if warnings else outcome, resolved
@@ -208,9 +212,8 @@ def answer_of(
     if outcome.commit and not outcome.repeated:
         workspace.sent.note_written(outcome.commit, outcome.nodes)
     warnings = list(outcome.warnings)
-    open_conflicts = {
-        one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
-    }
+    nodes = outcome.nodes if workspace.conflict_count else ()
+    open_conflicts = {one.uri for uri, _ in nodes for one in workspace.conflicts.find(uri) if one.id not in settled}
     warnings += [Advice(f"{uri} has an open conflict: ", *SETTLING) for uri in open_conflicts]
     answer: PutResult = {
         "workspace": workspace.id,
