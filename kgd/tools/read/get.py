@@ -128,11 +128,12 @@ def get(session: Session, params: GetParams) -> GetResult:
     if params.conflicts == "resolve" and not commit and workspace:
         answer |= present(resolved=_settled(session, workspace, asked))
     marks = changing(session, workspace) if "proposals" in params.include and workspace and not commit else None
-    seen, reads = [], HubReads(session, params.include, commit if far else None)
+    seen, reads = list[Uri](), None
     for index in range(begin.node, len(asked)):
         found: Found | FarNode | Missing
         if workspace is None or addressing.on_hub(session, asked[index]):
             check(params.include, None, is_far=True)
+            reads = reads or HubReads(session, params.include, commit if far else None)
             found = _from_hub(reads, home, asked, index)
         else:
             found = _near(session, workspace, asked[index], commit, similar=len(answer["missing"]) < MISSING_SHOWN)
