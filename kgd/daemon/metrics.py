@@ -63,7 +63,7 @@ def _per_workspace(daemon: Daemon, opened: Collection[Workspace]) -> Iterator[Fa
     syncings = daemon.syncings()
     yield gauge("kgd_nodes", "Nodes in the graph.", lambda one: len(one.graph))
     yield gauge("kgd_queue_changes", "Changes that wait for the next batch.", lambda one: one.waiting)
-    yield gauge("kgd_open_conflicts", "Open conflicts.", lambda one: one.conflicts.total)
+    yield gauge("kgd_open_conflicts", "Open conflicts.", lambda one: one.conflict_count)
     yield gauge(
         "kgd_blocked_stages",
         "Stages of kgd status that are blocked, such as commit or push.",

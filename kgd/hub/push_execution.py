@@ -178,13 +178,13 @@ class Receiving:
             return job(staging, tip)
 
         self._record(push, new)
-        before = workspace.conflicts.total
+        before = workspace.conflict_count
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
         drop_merged(workspace)
         self._note(push, "push", f"{new.hex()} to {ref}")
         self._daemon.upstream.push(workspace.id)
-        if (opened := workspace.conflicts.total - before) > 0:
+        if (opened := workspace.conflict_count - before) > 0:
             said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
         if not wait_until_published(workspace, new):
             said.append("the branch follows as soon as the hub's work tree allows it")

@@ -254,7 +254,7 @@ def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> l
 
     Considers at most `MOST_ASKED` conflicts. May end the call with questions to its client.
     """
-    if not workspace.conflicts.total:
+    if not workspace.conflict_count:
         return []
     met = [
         one for uri in dict.fromkeys(uris) for one in workspace.conflicts.find(uri, about=session.settles(workspace))

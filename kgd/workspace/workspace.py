@@ -226,6 +226,11 @@ class Workspace:
         """The rules for writing and proposing, from ``kgd.yaml`` at the tip."""
         return policy_at(self._store, self._writer.tip, self.id)
 
+    @property
+    def conflict_count(self) -> int:
+        """The number of open conflicts, from memory."""
+        return self._served.conflict_count
+
     def now(self) -> int:
         """Unix seconds, by the workspace's clock."""
         return int(self._clock())

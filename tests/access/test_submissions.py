@@ -131,7 +131,7 @@ def test_a_submission_in_conflict_waits_and_names_the_node(ws: Workspace) -> Non
     found = submit(ws, WRITER, upsert("infra/a", name="C"), upsert("infra/z", name="Z"), base=base)
     assert (found.what, found.conflicts) == ("proposed", (uri("infra/a"),))
     assert ws.node(uri("infra/z")) is None
-    assert ws.conflicts.total == 0
+    assert ws.conflict_count == 0
     look = proposals.look(ws, found.proposal)  # type: ignore[arg-type]
     assert look.base == base
 

@@ -48,7 +48,7 @@ def test_a_workspace_on_the_codes_remote_is_pulled_by_git_and_accepted_by_the_da
         desk.serves("auth", "content", "learned by Bob")
         desk.serves("auth", "summary", "two")
         desk.serves("keys", "summary", "two")
-        assert ws.conflicts.total == 1
+        assert ws.conflict_count == 1
         assert ours in ann.git("rev-list", "HEAD")
         assert not ws.invalid_files()
         assert ws.node(uri("keys")) is not None

@@ -83,7 +83,7 @@ def test_with_install_git_merges_what_the_daemon_would_and_the_daemon_takes_it(
     assert found is not None
     assert (found["name"], found["summary"]) == ("Auth service", "by Cleo")
     assert ann.summary("cron") == "on Sundays"
-    assert ann.workspace.conflicts.total == 1
+    assert ann.workspace.conflict_count == 1
 
 
 @pytest.mark.requirement("B8")

@@ -139,7 +139,7 @@ def test_edits_of_different_fields_are_both_there_and_of_the_same_field_a_confli
     ann.sync()
     assert told["merged"]
     assert ann.tip == bob.tip
-    assert ann.workspace.conflicts.total == bob.workspace.conflicts.total == 1
+    assert ann.workspace.conflict_count == bob.workspace.conflict_count == 1
     (conflict,) = ann.workspace.conflicts.find()
     assert set(conflict.conflict.fields["summary"].sides) == {"Ann's", "Bob's"}
     assert bob.call("get", uris=["concept://infra/shared"])["nodes"][0]["tags"] == ["new"]

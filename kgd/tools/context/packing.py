@@ -242,7 +242,7 @@ def _content(workspace: Workspace, sees: Sees | None, uri: Uri) -> _Content:
     node = workspace.readable(uri)
     if node is None and scheme_of(uri) == "chunk" and (overlay := overlay_of(workspace)) is not None:
         node = overlay.node(uri)  # part of a document in the code tree
-    found = workspace.conflicts.find(uri, about=sees) if workspace.conflicts.total else ()
+    found = workspace.conflicts.find(uri, about=sees) if workspace.conflict_count else ()
     disputed = sorted({name for one in found for name in one.conflict.fields})
     if node is None:
         return _Content(uri, "", False, disputed)

@@ -158,7 +158,7 @@ def _waiting(session: Session, workspace: Workspace) -> _Section:
     lines = []
     if doubted := len(Freshness.of(workspace).doubted):
         lines.append(f"- {_counted(doubted, 'stale node')}: the cited code has changed. Check before you rely on one.")
-    if open_now := workspace.conflicts.total:
+    if open_now := workspace.conflict_count:
         lines.append(f"- {_counted(open_now, 'open conflict')}, two versions each: `resolve_conflicts`.")
     if waiting := proposals.count(workspace):
         lines.append(f"- {_counted(waiting, 'proposal')} to be decided: `kgd proposals`.")

@@ -356,14 +356,13 @@ def _head(found: Found | FarNode, asked: str, include: Sequence[str], *, continu
 
 def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> None:
     if not found.as_of:
-        count = found.workspace.conflicts.total
-        if count and (open_conflicts := nodes.conflicts(found.workspace, found.uri, found.sees)):
-            answer["conflicts"] = open_conflicts
+        if found.workspace.conflict_count:
+            answer |= present(conflicts=nodes.conflicts(found.workspace, found.uri, found.sees))
         answer |= present(invalid_file=_invalid_file(found.workspace, found.uri))
         if "mentions" in include:
             answer["mentions"] = visibility.mentions_of(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
-        if (valid := validity_in(answer.get("data", {}))) and (lapse := valid.lapse(time.time())):
+        if (data := answer.get("data")) and (valid := validity_in(data)) and (lapse := valid.lapse(time.time())):
             answer["lapsed"] = lapse
     if "history" in include:
         past = found.workspace.history

@@ -449,7 +449,7 @@ def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
             listed |= {
                 "nodes": len(workspace.graph),
                 "facts": len(workspace.graph) - areas,
-                "conflicts": workspace.conflicts.total,
+                "conflicts": workspace.conflict_count,
             }
             listed.setdefault("trust", daemon.elsewhere.trust(workspace))
         found.append(listed)

@@ -267,7 +267,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["workspace"] = here
     answer["stages"] = [_stage(stage) for stage in stages]
     answer["degraded"] += workspace.degraded()
-    answer["conflicts"] = workspace.conflicts.total
+    answer["conflicts"] = workspace.conflict_count
     answer["proposals"] = proposals.count(workspace)
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
@@ -284,13 +284,13 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         code=code(workspace),
         findings=code_findings(workspace),
         to_do=open_work(workspace, answer["proposals"]),
-        next=RESOLVE_OPEN if workspace.conflicts.total else "",
+        next=RESOLVE_OPEN if workspace.conflict_count else "",
     )
 
 
 def open_work(workspace: Workspace, proposed: int) -> list[WorkAnswer]:
     """Decisions that need a person, given the number of open proposals. None of them is a defect."""
-    doubted, disputed = len(Freshness.of(workspace).doubted), workspace.conflicts.total
+    doubted, disputed = len(Freshness.of(workspace).doubted), workspace.conflict_count
     counted: tuple[tuple[int, str, str, Advice], ...] = (
         (proposed, "proposal to decide", "proposals to decide", Advice(Do("proposals"), " lists them.")),
         (doubted, "stale node", "stale nodes", Advice(Do("stale"), " shows what changed.")),

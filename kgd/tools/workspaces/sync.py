@@ -262,7 +262,7 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
         "workspace": workspace.id,
         "tip": workspace.tip,
         "remotes": remotes,
-        "conflicts": workspace.conflicts.total,
+        "conflicts": workspace.conflict_count,
     }
     if not remotes:
         answer["next"] = Advice(
@@ -271,7 +271,7 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
             Do("remote", action="add", name="NAME", url="URL"),
             " to another.",
         )
-    elif workspace.conflicts.total:
+    elif workspace.conflict_count:
         answer["next"] = RESOLVE_OPEN
     return answer
 

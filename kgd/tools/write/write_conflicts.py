@@ -37,7 +37,7 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
     Models are asked before anything is written. Conflicts are settled after the change, so that its expected versions
     still hold.
     """
-    if not workspace.conflicts.total:
+    if not workspace.conflict_count:
         return Consultation()
     edits = list(edits)
     uris = {workspace.graph.resolve(uri): None for edit in edits if (uri := _subject(edit))}

@@ -46,11 +46,6 @@ class OpenConflicts:
     def __init__(self, store: ObjectStore, served: Served, workspace: str, sharded: frozenset[str]) -> None:
         self._store, self._served, self._workspace, self._sharded = store, served, workspace, sharded
 
-    @property
-    def total(self) -> int:
-        """The number of open conflicts, from memory."""
-        return self._served.conflict_count
-
     def find(
         self,
         uri: Uri | None = None,
@@ -78,8 +73,8 @@ class OpenConflicts:
     def nodes(self, *, reads: int, about: Counts | None = None) -> tuple[set[Uri], bool]:
         """The nodes with open conflicts, and whether these are all: at most `SUBJECTS` records are looked at, and only
         `reads` of them are read. Without `about`, a record whose path identifies its node is not read."""
-        found, is_all = set[Uri](), self.total <= SUBJECTS
-        for path in self._paths(None)[:SUBJECTS] if self.total else ():
+        found, is_all = set[Uri](), self._served.conflict_count <= SUBJECTS
+        for path in self._paths(None)[:SUBJECTS]:
             named = self._subject(path)
             if named and about is None:
                 found.add(named)
@@ -112,7 +107,7 @@ class OpenConflicts:
 
     def of(self, uris: Collection[Uri], *, about: Counts | None = None) -> tuple[OpenConflict, ...]:
         """Open conflicts about these nodes. Costs one look-up for each node."""
-        if not self.total:
+        if not self._served.conflict_count:
             return ()
         return tuple(one for uri in sorted(uris) for one in self.find(uri, about=about) if one.uri == uri)
 

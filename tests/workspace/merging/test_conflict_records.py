@@ -73,7 +73,7 @@ def test_a_record_about_another_workspace_is_not_admitted() -> None:
 
 def test_a_misplaced_record_in_the_tip_is_reported_and_is_no_conflict(planted: Workspace) -> None:
     assert planted.conflicts.find() == ()
-    assert planted.conflicts.total == 0
+    assert planted.conflict_count == 0
     assert [file.path for file in planted.invalid_files()] == [HERE]
     assert HERE in [finding.where for finding in check_workspace(planted)]
     for id in (OTHER.id, f"{AUTH}#{OTHER.digest}"):

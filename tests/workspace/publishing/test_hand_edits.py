@@ -160,7 +160,7 @@ def test_a_file_that_was_committed_unreadable_and_then_repaired_is_no_conflict(t
     team.published()
     team.save("n1", repaired)
     team.serves("n1", "name", "a")
-    assert team.ws.conflicts.total == 0
+    assert team.ws.conflict_count == 0
     assert team.ws.invalid_files() == ()
 
 

@@ -430,7 +430,7 @@ def test_files_placed_but_not_published_are_no_hand_edits_after_a_restart(desk: 
         again.published()
         assert again.ws.node(uri("n1")).summary == "two"  # type: ignore[union-attr]
         assert not [line for line in again.subjects() if "by hand" in line]
-        assert again.ws.conflicts.total == 0
+        assert again.ws.conflict_count == 0
     finally:
         again.ws.close()
 
@@ -526,7 +526,7 @@ def test_only_the_persons_changes_to_an_abandoned_publication_are_theirs(desk: D
     try:
         now.serves("n1", "tags", ("mine",))
         assert now.ws.node(uri("n1")).summary == tip  # type: ignore[union-attr]
-        assert now.ws.conflicts.total == 0
+        assert now.ws.conflict_count == 0
         now.published()
     finally:
         now.ws.close()
@@ -594,7 +594,7 @@ def test_an_edit_undone_before_its_publication_is_undone(desk: Desk, layout: Lay
         assert "as it was" in now.file("n1").read_text()
         assert now.file("n2").exists()
         assert not now.file("mine").exists()
-        assert now.ws.conflicts.total == 0
+        assert now.ws.conflict_count == 0
     finally:
         now.ws.close()
 
@@ -637,7 +637,7 @@ def test_an_edit_undone_during_its_publication_is_undone(
         eventually(lambda: now.ws.node(uri("n2")))
         now.published()
         assert {name: now.file(name).read_bytes() for name in was} == was
-        assert now.ws.conflicts.total == 0
+        assert now.ws.conflict_count == 0
     finally:
         now.ws.close()
 

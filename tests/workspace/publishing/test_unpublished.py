@@ -129,7 +129,7 @@ def test_a_merged_edit_can_be_undone_while_kgd_is_down(desk: Desk, layout: Layou
         lock.unlink()
         now.published()
         assert (summary(now, "n1"), dict(now.ws.node(uri("n1")).data)) == ("as it was", {"by": 1})  # type: ignore[union-attr]
-        assert now.ws.conflicts.total == 0
+        assert now.ws.conflict_count == 0
     finally:
         now.ws.close()
 
