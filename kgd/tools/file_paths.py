@@ -222,7 +222,7 @@ def is_directory(workspace: Workspace, path: str) -> bool:
 def former(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict[str, list[str]]:
     """The paths that each of these files had before it was renamed; none for a caller who may not see the code's
     history. Facts that name a former path are about the file."""
-    if not session.sees_code_history(workspace):
+    if not paths or not session.sees_code_history(workspace):
         return {}
     return CodeHistory.of(workspace).former(paths, committed=session.principal is not None)
 

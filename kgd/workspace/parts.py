@@ -330,10 +330,8 @@ class PartLocations:
         """Additional parts that contain the node."""
         self._own: dict[Uri, tuple[str, ObjectId]] = {}
         """Path and blob of the separate files of nodes that are also in parts."""
-
-    def part_with(self, uri: Uri) -> At | None:
-        """The part that the node is served from. O(1)."""
-        return self._at.get(uri)
+        self.part_with = self._at.get
+        """The part that a node is served from, or None. O(1)."""
 
     def place(self, uri: Uri) -> At | ObjectId | None:
         """The node's part; otherwise the blob of the separate file that a part replaced; otherwise None."""

@@ -83,6 +83,10 @@ class _Publication:
         """The commit of the branch when it was last in step; an ancestor of the tip."""
         self._stages: dict[str, Stage] = {}
         self._is_stopped = False
+        self.wake: Callable[[], None] = lambda: None
+        """Reports that the tip moved; does nothing while the publication is off."""
+        self.invalid_files: Callable[[], tuple[InvalidFile, ...]] = tuple
+        """Returns the unreadable files that wait in the work tree; none while the publication is off."""
 
     def health(self) -> tuple[Stage, ...]:
         return tuple(self._stages.values())
@@ -136,14 +140,11 @@ class BranchPublication(_Publication):
         self._stages["publish"] = Stage("publish")
         self._published = read_published(host)
         self._task = Task(THREADS, self._step, gap=DEBOUNCE)
+        self.wake = self._task.wake
         self._task.wake()
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Report that the branch may have moved."""
-        self._task.wake()
-
-    def wake(self) -> None:
-        """Report that the tip moved."""
         self._task.wake()
 
     def settle(self) -> bool:
@@ -156,9 +157,6 @@ class BranchPublication(_Publication):
     @property
     def scan_seconds(self) -> float:
         return 0.0
-
-    def invalid_files(self) -> tuple[InvalidFile, ...]:
-        return ()
 
     def stop(self) -> None:
         """Publish once more, and end."""
@@ -235,6 +233,7 @@ class Publication(_Publication):
         except RuntimeError:
             self._flusher.close()
             raise
+        self.wake, self.invalid_files = self._task.wake, self._edits.invalid_files
         self._task.wake()
 
     def _prepare(self, at_step: Callable[[str], None]) -> None:
@@ -252,7 +251,7 @@ class Publication(_Publication):
         record_abandoned(host, self._tree, self._plan_folder, self._edits)
         record_placed(host, self._published, self._tip, self._tree, self._edits)
         self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
-        self._flusher = Flusher([host.layout.work_tree, self._git_dir], self.wake)
+        self._flusher = Flusher([host.layout.work_tree, self._git_dir], lambda: self.wake())
 
     # ---- any thread
 
@@ -264,11 +263,6 @@ class Publication(_Publication):
         inside = map(self._relative, changed) if changed is not None else None
         self._edits.hint([path for path in inside if path is not None] if inside is not None else None)
         self._task.wake()
-
-    def wake(self) -> None:
-        """Report that the tip moved."""
-        if not self._off:
-            self._task.wake()
 
     def settle(self) -> bool:
         """Commit a person's saved files and merge their commits, and return whether that is done. A state that only a
@@ -294,9 +288,6 @@ class Publication(_Publication):
     def scan_seconds(self) -> float:
         """CPU time of the last scan of all files."""
         return 0.0 if self._off else self._edits.scan_seconds
-
-    def invalid_files(self) -> tuple[InvalidFile, ...]:
-        return () if self._off else self._edits.invalid_files()
 
     @property
     def is_in_step(self) -> bool:
