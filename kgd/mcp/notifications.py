@@ -218,12 +218,15 @@ def _severity(record: logging.LogRecord) -> Any:
     return next(name for name, level in reversed(LEVELS.items()) if level <= max(record.levelno, logging.DEBUG))
 
 
-def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
-    """The URIs of the nodes and of the status. A node has two spellings, because subscriptions match by exact text."""
+def _changed(workspace: str, uris: Iterable[str], *, is_commit: bool) -> Iterator[str]:
+    """The resources that change with these nodes. A node has two spellings, because subscriptions match by exact
+    text."""
     for uri in uris:
         yield f"kgd://{workspace}/nodes/{uri}"
         yield f"kgd://{workspace}/nodes/{quote(uri, safe='')}"
     yield f"kgd://{workspace}/status"
+    if is_commit:
+        yield f"kgd://{workspace}/conflicts"
 
 
 class Subscriptions:
@@ -260,12 +263,13 @@ class Subscriptions:
         finally:
             self._listened.subtract(ids)
 
-    def announce(self, uris: Iterable[str]) -> None:
-        """Notify the subscribers of these resources. Returns at once; never raises."""
+    def announce(self, workspace: str, uris: Iterable[str], *, is_commit: bool = False) -> None:
+        """Notify the subscribers of these nodes and of their workspace. Returns at once; never raises."""
         if self._loop is None or not self.watched:
             return
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._start_sending, tuple(uris))
+            changed = tuple(_changed(workspace, uris, is_commit=is_commit))
+            self._loop.call_soon_threadsafe(self._start_sending, changed)
 
     async def publish(self, uris: Iterable[str]) -> None:
         """Notify the subscribers; returns when every stream has the events."""

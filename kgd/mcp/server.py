@@ -54,13 +54,12 @@ from kgd.daemon.calls import LineReader, LineWriter, Oversized
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound
 from kgd.mcp import prompts, resources
-from kgd.mcp.notifications import Logs, Subscriptions, changed_resources
+from kgd.mcp.notifications import Logs, Subscriptions
 from kgd.mcp.prompts import Completing
 from kgd.mcp.resources import Resources, may_watch, split
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
 from kgd.mcp.short_reads import SERVER, ShortReads, failed, result
 from kgd.model.token import TokenRecord
-from kgd.model.uri import Uri
 from kgd.tools import TOOLS
 from kgd.tools.hubs import token_calls
 from kgd.tools.operation import Operation
@@ -138,8 +137,8 @@ class Surface:
         self.server.middleware[:] = [_put_answer_in, sealing(_rounds_key(daemon), SERVER["name"])]
         if remember:
             self.server.middleware.insert(0, _reporting(remember))
-        daemon.on_commit(self._committed)
-        daemon.on_code(self._changed)
+        daemon.on_commit(partial(self.subscriptions.announce, is_commit=True))
+        daemon.on_code(self.subscriptions.announce)
         daemon.open_workspaces.follow(self.subscriptions.workspaces)
 
     async def serve(self, reads: ShortReads) -> None:
@@ -277,13 +276,6 @@ class Surface:
     def _held_by(self, session: Session, record: TokenRecord) -> Session:
         holder = record.holder
         return replace(session, principal=holder, still_live=lambda: self.daemon.tokens.still_live(holder.id))
-
-    def _committed(self, workspace: str, uris: frozenset[Uri]) -> None:
-        self._changed(workspace, uris)
-        self.subscriptions.announce((f"kgd://{workspace}/conflicts",))
-
-    def _changed(self, workspace: str, uris: frozenset[Uri]) -> None:
-        self.subscriptions.announce(changed_resources(workspace, uris))
 
 
 _answer: ContextVar[dict[str, Any]] = ContextVar("answer")

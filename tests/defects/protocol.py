@@ -15,7 +15,7 @@ BUGS = {
     "19-files-unheard": Bug(
         "subscribers do not hear of files of the code tree that changed",
         "kgd/mcp/server.py",
-        "        daemon.on_code(self._changed)\n",
+        "        daemon.on_code(self.subscriptions.announce)\n",
         "",
         (f"{_SUBSCRIPTIONS}test_a_saved_file_of_the_code_tree_is_announced",),
     ),
