@@ -107,15 +107,12 @@ def stored_key(path: Path) -> bytes:
 async def asker(
     ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams, patience: Callable[[], float]
 ) -> AsyncIterator[Ask | None]:
-    """The function with which this call's tools ask its client's model; None if the client does not offer one.
+    """The function with which this call's tools ask the model that its client offers; None if it cannot be asked.
 
     Args:
         patience: Returns the seconds that a client of the older protocol has for its answers.
     """
-    capabilities = ctx.session.client_capabilities
-    if capabilities is None or capabilities.sampling is None:
-        yield None
-    elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         yield _RoundsAsk(params)
     elif not ctx.session.can_send_request:
         yield None
@@ -239,16 +236,11 @@ class Roots:
     async def place(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session) -> None:
         """Set the session's directory to the first root in a workspace, if its own directory is not in one.
 
-        A client is asked once; in the handshake era, it is asked again after its roots change.
+        A client that offers roots is asked once; in the handshake era, it is asked again after its roots change.
 
         Raises:
             AnswersNeeded: The client must call again with its roots.
         """
-        capabilities = ctx.session.client_capabilities
-        if session.here is not None or ctx.request is not None:
-            return
-        if capabilities is None or capabilities.roots is None:
-            return
         if await anyio.to_thread.run_sync(addressing.own_workspace, session):
             return
         known = self._known.setdefault(id(session), _Known(session.cwd))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache, partial
@@ -216,7 +216,8 @@ class Surface:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self.tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
-            await self._roots.place(ctx, params, session)
+            if session.here is None and ctx.request is None and _offers(ctx, "roots"):
+                await self._roots.place(ctx, params, session)
             if (answer := tool.at_once(session, arguments)) is None:
                 async with self._caller(ctx, params, session) as caller:
                     answer = await self._on_thread(tool.answer, caller, arguments)
@@ -247,7 +248,8 @@ class Surface:
     ) -> AsyncIterator[Session]:
         """The session of one tool call, with functions for questions and progress."""
         restricted = session.principal is not None
-        async with asker(ctx, params, self._seconds) as ask, self._logs.of_call(ctx, restricted=restricted) as progress:
+        asking = asker(ctx, params, self._seconds) if _offers(ctx, "sampling") else nullcontext()
+        async with asking as ask, self._logs.of_call(ctx, restricted=restricted) as progress:
             if ask is not None or progress is not None:
                 session = replace(session, ask=ask, progress=progress or session.progress)
             yield session
@@ -361,6 +363,11 @@ def _request_of(ctx: ServerRequestContext[Any]) -> tracing.Request | None:
 def _scope_of(ctx: ServerRequestContext[Any]) -> Mapping[str, Any]:
     """The ASGI scope of this request; empty if it did not arrive over HTTP."""
     return getattr(ctx.request, "scope", None) or {}
+
+
+def _offers(ctx: ServerRequestContext[Any], capability: str) -> bool:
+    """Whether the client offers something that its server may ask for: ``roots`` or ``sampling``."""
+    return getattr(ctx.session.client_capabilities, capability, None) is not None
 
 
 def _client_name(ctx: ServerRequestContext[Any]) -> str:

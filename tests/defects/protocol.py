@@ -94,8 +94,8 @@ BUGS = {
     "33-no-roots": Bug(
         "a host that starts servers outside the project is not asked for its roots",
         "kgd/mcp/server.py",
-        "            await self._roots.place(ctx, params, session)\n",
-        "",
+        "                await self._roots.place(ctx, params, session)\n",
+        "                pass\n",
         ("tests/mcp/test_roots.py::test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace",),
     ),
     "33-no-roots-later": Bug(
