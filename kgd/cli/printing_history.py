@@ -90,6 +90,7 @@ def diffs(changes: Any, indent: str = "    ") -> None:
         reverted = f", reverted by {commit(change['reverted'])}" if change.get("reverted") else ""
         reverted += ", approved" if change.get("approved") else ""
         say(f"{indent}{change['change']} {address(change['uri'])}{reverted}")
+        say_field(change, "reason", alert(f"{indent}  ! {{}}"), hang=len(indent) + 4)
         for name, field in _telling(change).items():
             for sign, side, painted in (("-", "before", red), ("+", "after", good)):
                 if field.get(side) not in (None, "", [], {}):

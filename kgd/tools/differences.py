@@ -24,9 +24,13 @@ class FieldDiff(TypedDict):
 
 
 class NodeDiff(TypedDict):
+    """The changed fields of a node; none if its file became invalid. `reason` then says where and why; kgd serves the
+    last good version."""
+
     uri: str
-    change: Literal["created", "changed", "deleted"]
+    change: Literal["created", "changed", "deleted", "invalid"]
     fields: dict[str, FieldDiff]
+    reason: NotRequired[str]
 
 
 class FileDiff(TypedDict):
@@ -51,11 +55,18 @@ def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
     """The changed fields of one node. Texts longer than `LONGEST_VALUE` are cut unless `whole`."""
     fields: Sequence[Any] = changed_fields(change)
     limit = 10**9 if whole else LONGEST_VALUE
-    return {
+    kind: Literal["created", "changed", "deleted", "invalid"] = "changed"
+    if change.unreadable:
+        kind = "invalid"
+    elif change.before is None or change.after is None:
+        kind = "created" if change.before is None else "deleted"
+    answer: NodeDiff = {
         "uri": change.uri,
-        "change": "created" if change.before is None else "deleted" if change.after is None else "changed",
+        "change": kind,
         "fields": {f.field: {"before": clip(f.before, limit), "after": clip(f.after, limit)} for f in fields},
     }
+    answer |= present(reason=change.unreadable)
+    return answer
 
 
 def foretold(would: Would, sees: visibility.Sees | None = None) -> Foretold:

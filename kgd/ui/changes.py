@@ -523,11 +523,16 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
             one["uri"],
             (names or {}).get(one["uri"], ""),
             one["change"],
-            tuple(_row(name, one["change"], field) for name, field in one["fields"].items()),
+            (*_reason(one), *(_row(name, one["change"], field) for name, field in one["fields"].items())),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff
     ]
+
+
+def _reason(one: Mapping[str, Any]) -> tuple[FieldRow, ...]:
+    """Return why the file of an invalid node cannot be read, as a field."""
+    return (FieldRow("cannot be read", (Mark("same", one["reason"]),), "reason"),) if one.get("reason") else ()
 
 
 def _row(name: str, change: str, field: Mapping[str, Any]) -> FieldRow:

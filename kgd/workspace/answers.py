@@ -27,11 +27,15 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
+    """A node before and after a change. An unreadable file counts as the last readable version, which kgd serves."""
+
     uri: Uri
     before: Node | None
     after: Node | None
     detail: tuple[str | None, str | None] = (None, None)
     """The text of the node's memory before and after; None if absent or unchanged."""
+    unreadable: str = ""
+    """Where and why the file cannot be read after the change; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ Beat = Callable[..., None]
 """Receives the numbers of checked items and, if known, of all items; raises if no caller waits for the result."""
 
 
-_MEND = "Fix the file, or revert the commit that broke it."
+_MEND = "Fix the file, or revert the commit that broke it with `kgd undo COMMIT`."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kgd.errors import Unavailable
+from kgd.errors import InvariantViolation, Unavailable
 from kgd.workspace.publishing import publication
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
@@ -98,3 +98,79 @@ def test_undo_within_a_moment_of_a_save_undoes_the_save(told: Ask, ws: Workspace
     assert told.get(uris="a")["nodes"][0]["summary"] == "one"
     assert names(told) == {"a", "b"}
     assert not told.conflicts()["conflicts"]
+
+
+BROKEN = "uri: concept://shop/a\nsummary: [\n"
+
+
+def commit_by_hand(ws: Workspace, name: str, text: str) -> None:
+    """Commit this text as the file of a node with plain git, and let kgd merge it."""
+    file = ws.layout.work_tree / "nodes/concept" / f"{name}.yaml"
+    file.write_text(text)
+    git(ws.layout.work_tree, "add", "-A")
+    git(ws.layout.work_tree, "commit", "-qm", f"change {name}")
+    ws.settle()
+    assert ws.history.newest()[0].subject == f"change {name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"), [(BROKEN, {}), ("", {"commit": "HEAD"}), ("uri: concept://shop/other\n", {})]
+)
+def test_undo_of_a_commit_that_broke_a_file_restores_the_last_readable_version(
+    told: Ask, ws: Workspace, text: str, arguments: dict[str, str]
+) -> None:
+    commit_by_hand(ws, "a", text)
+    assert [one.path for one in ws.invalid_files()] == ["nodes/concept/a.yaml"]
+    told.undo(**arguments)
+    assert not ws.invalid_files()
+    assert told.get(uris="a")["nodes"][0]["summary"] == "one"
+    until(lambda: "summary: one" in (ws.layout.work_tree / "nodes/concept/a.yaml").read_text())
+
+
+def test_undo_of_a_commit_that_created_an_unreadable_file_removes_it(told: Ask, ws: Workspace) -> None:
+    commit_by_hand(ws, "c", BROKEN)
+    told.undo()
+    assert not ws.invalid_files()
+    until(lambda: not (ws.layout.work_tree / "nodes/concept/c.yaml").exists())
+
+
+def test_undo_of_a_commit_that_broke_a_file_keeps_a_later_repair(told: Ask, ws: Workspace) -> None:
+    commit_by_hand(ws, "a", BROKEN)
+    commit_by_hand(ws, "a", "uri: concept://shop/a\nsummary: repaired\n")
+    assert told.undo(commit="HEAD~1")["commit"] is None
+    assert told.get(uris="a")["nodes"][0]["summary"] == "repaired"
+    told.undo()  # of the repair: back to the version that was served before it, which can be read
+    assert told.get(uris="a")["nodes"][0]["summary"] == "one"
+
+
+def test_a_commit_that_broke_a_file_is_shown_as_such(told: Ask, ws: Workspace) -> None:
+    commit_by_hand(ws, "a", BROKEN)
+    commit_by_hand(ws, "a", "uri: concept://shop/a\nsummary: repaired\n")
+    (repair, broke) = told.history(limit=2, diff=True)["commits"]
+    (change,) = broke["diff"]
+    assert (change["change"], change["fields"]) == ("invalid", {})
+    assert change["reason"].startswith("nodes/concept/a.yaml:3: this is not YAML")
+    assert repair["diff"] == [
+        {"uri": "concept://shop/a", "change": "changed", "fields": {"summary": {"before": "one", "after": "repaired"}}}
+    ]
+    assert told.diff(range="HEAD~2..HEAD~1")["diff"] == [change]
+
+
+def test_a_review_lists_a_file_that_a_commit_broke(told: Ask, ws: Workspace) -> None:
+    commit_by_hand(ws, "a", BROKEN)
+    found = [one for by in told.review()["authors"] for one in by["nodes"] if one["change"] == "invalid"]
+    assert [one["uri"] for one in found] == ["concept://shop/a"]
+    assert found[0]["reason"].startswith("nodes/concept/a.yaml:3: ")
+
+
+def test_undo_refuses_to_revert_a_commit_instead_of_an_unreadable_edit(told: Ask, ws: Workspace) -> None:
+    file = ws.layout.work_tree / "nodes/concept/b.yaml"
+    kept = file.read_text()
+    file.write_text("uri: concept://shop/b\nsummary: [\n")
+    with pytest.raises(InvariantViolation, match="an edit by hand cannot be read") as refused:
+        told.undo()
+    assert "restore -- nodes/concept/b.yaml" in refused.value.next
+    assert names(told) == {"a", "b"}
+    git(ws.layout.work_tree, "restore", "--", "nodes/concept/b.yaml")
+    assert file.read_text() == kept
+    assert told.undo()["reverted"]["message"] == "second"

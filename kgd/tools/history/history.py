@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -10,7 +11,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, NotFound
+from kgd.errors import Advice, Do, InvariantViolation, NotFound
 from kgd.git import is_revision
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
@@ -259,12 +260,15 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
     brought the same edit from two people.
 
     Raises:
+        InvariantViolation: The user's newest change is an edit of a file that cannot be read, so it is not committed.
         NotFound: The last `LOOKED_AT` commits contain no such change.
     """
     workspace = addressing.choose(session, params.workspace, writing=True)
     if params.commit is not None:
         return _revert_named(session, workspace, params.commit, UNDO_OPERATION, dry_run=params.dry_run)
     workspace.settle()
+    if not (session.by_agent or session.principal):
+        _refuse_unreadable_edits(workspace)
     is_own, others, commits = is_callers(session, workspace), list[Entry](), list[str]()
     for entry in workspace.history.undoable():
         if not is_own(entry):
@@ -281,6 +285,21 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
     raise NotFound(
         f"the last {LOOKED_AT} commits have nothing{of_yours} left to undo{newest}",
         next=Advice("Name a commit: ", Do("undo", commit="COMMIT"), "."),
+    )
+
+
+def _refuse_unreadable_edits(workspace: Workspace) -> None:
+    """Refuse to undo the commit before an edit by hand that the user probably means."""
+    if not (edits := workspace.unreadable_edits()):
+        return
+    one = edits[0]
+    is_stored = one.uri is not None and workspace.exists(one.uri)
+    command = f"{workspace.layout.git_command} restore -- {shlex.quote(printable(one.path))}"
+    discard = f"discard the edit with `{command}`" if is_stored else "move it out of the way"
+    raise InvariantViolation(
+        f"an edit by hand cannot be read, so it is not committed: {one.reason}",
+        at=f"{printable(one.path)}:{one.line}",
+        next=Advice(f"Fix the file or {discard}; ", Do("undo", commit="COMMIT"), " reverts an earlier change."),
     )
 
 

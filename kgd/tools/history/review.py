@@ -85,15 +85,16 @@ class Learned(TypedDict):
     """One author's changes to one node, the newest at the time `at`.
 
     If all of them are reverted, `reverted` is the commit that reverted the newest. `approved`: this person approved all
-    of them.
+    of them. `reason`: where and why the file of an `invalid` node cannot be read.
     """
 
     uri: str
     at: str
-    change: Literal["added", "changed", "removed"]
+    change: Literal["added", "changed", "removed", "invalid"]
     commits: list[str]
     fields: dict[str, FieldDiff]
     more_fields: NotRequired[int]
+    reason: NotRequired[str]
     reverted: NotRequired[str]
     approved: NotRequired[bool]
 
@@ -275,11 +276,12 @@ class _Sum:
     fields: dict[str, list[Any]] = field(default_factory=dict)
     existed: bool | None = None
     exists: bool = False
+    unreadable: str = ""
 
     def add(self, change: NodeChange) -> None:
         if self.existed is None:
             self.existed = change.before is not None
-        self.exists = change.after is not None
+        self.exists, self.unreadable = change.after is not None, change.unreadable
         for one in changed_fields(change):
             known = self.fields.setdefault(one.field, [one.before, one.after])
             known[1] = one.after
@@ -428,13 +430,17 @@ def _learned(uri: Uri, sum: _Sum, at: str) -> Learned | None:
         if before != after
     }
     existed = bool(sum.existed)
-    if existed == sum.exists and not fields:
+    if existed == sum.exists and not fields and not sum.unreadable:
         return None
-    change: Literal["added", "changed", "removed"] = "changed"
-    if existed != sum.exists:
+    change: Literal["added", "changed", "removed", "invalid"] = "changed"
+    if sum.unreadable:
+        change = "invalid"
+    elif existed != sum.exists:
         change = "added" if sum.exists else "removed"
     commits = [commit[:12] for commit in sum.commits]
-    return {"uri": uri, "at": at, "change": change, "commits": commits, "fields": fields}
+    answer: Learned = {"uri": uri, "at": at, "change": change, "commits": commits, "fields": fields}
+    answer |= present(reason=sum.unreadable)
+    return answer
 
 
 def _shortened(one: Learned) -> Learned:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from kgd.codec import documents, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
@@ -28,7 +29,7 @@ from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, is_settings_uri, workspace_of
 from kgd.workspace import memory_files, parts
-from kgd.workspace.answers import Entry, FieldChange, NodeChange
+from kgd.workspace.answers import Entry, FieldChange, InvalidFile, NodeChange
 from kgd.workspace.history import pushers
 from kgd.workspace.parts import NodeFiles, node_changes, node_of, resolved_conflict, uri_in_part
 
@@ -50,6 +51,14 @@ def _no_such_commit(text: str) -> NotFound:
         first = Advice("Take the first commit of ", Do("history", until=text), ".")
         return NotFound("this is a date, but a commit is needed", at=text, next=first)
     return NotFound("there is no such commit", at=text[:60], next=Advice("Find one with ", Do("history"), "."))
+
+
+class NodeVersion(NamedTuple):
+    """A version of a node. If its file cannot be read, `unreadable` is the place and the reason, and `node` is the last
+    readable version before it, which kgd serves; None if there is none."""
+
+    node: Node | None
+    unreadable: str = ""
 
 
 class Past:
@@ -119,9 +128,10 @@ class Past:
         blob = store.entry(store.tree_of(commit), path)
         return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
 
-    def last_good(self, path: str) -> ObjectId | None:
-        """The newest readable blob among the last fifty versions of a node's file or a part."""
-        tip = self.store.ref(HEAD)
+    def last_good(self, path: str, tip: ObjectId | None = None) -> ObjectId | None:
+        """The newest readable blob among the last fifty versions of a node's file or a part, at the served tip or
+        another."""
+        tip = tip or self.store.ref(HEAD)
         assert tip is not None
         for entry in git_log(self.store, tip, paths=(path,), limit=50):
             blob = self.store.entry(entry.commit.tree, path)
@@ -131,12 +141,32 @@ class Past:
                     if all(workspace_of(uri) == self.workspace for uri in nodes):
                         return blob
                 elif blob:
-                    node = documents.decode(self.store.read(blob), at=path)
-                    if paths.path_of(node.uri, self.sharded) == path:
-                        return blob
+                    self._decoded(path, self.store.read(blob))
+                    return blob
             except KgdError:
                 continue
         return None
+
+    def version(self, path: str, blob: ObjectId | None, commit: ObjectId, store: ObjectStore) -> NodeVersion:
+        """The version of a node whose file has this blob in a commit; None if the commit has no such file.
+
+        The search for the last readable version reads up to fifty versions of an unreadable file.
+        """
+        if blob is None:
+            return NodeVersion(None)
+        try:
+            return NodeVersion(self._decoded(path, store.read(blob)))
+        except KgdError as error:
+            found = InvalidFile.refused(path, None, error)
+            good = self.last_good(path, commit)
+            node = self._decoded(path, self.store.read(good)) if good else None
+            return NodeVersion(node, f"{path}:{found.line}: {found.reason}")
+
+    def _decoded(self, path: str, data: bytes) -> Node:
+        """The node in the file at a path. Raises as `paths.check_place` and `documents.decode`."""
+        node = documents.decode(data, at=path)
+        paths.check_place(node.uri, path, self.workspace, self.sharded)
+        return node
 
     def files_of(self, commit: Commit) -> Sequence[Blobs]:
         """The files that a commit changed; for a merge, compared with every parent. The old version is the first
@@ -153,11 +183,11 @@ class Past:
     def changes(self, commit: ObjectId, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
         """The node changes of a commit: all, or only the changes to the nodes in `only`, in which case no other node is
         read."""
-        store = self.nodes()
-        files = self._files(store.commit(commit), store)
+        store, made = self.nodes(), self.store.commit(commit)
+        files = self._files(made, store)
         if only is not None:
             files = [one for one in files if self.about(one[0], one[2] or one[1], store) in only]
-        return self._changes(files, commit, store)
+        return self._changes(files, next(iter(made.parents), None), commit, store)
 
     def resolved(self, commit: ObjectId) -> Iterator[Conflict]:
         """The conflicts that a commit resolved: the readable records that it removed."""
@@ -172,7 +202,7 @@ class Past:
             store = self.nodes()
             files = node_changes(self.store, self.sharded, one.changes)
             about = [file for file in files if self.about(file.path, file.new or file.old, store) in only]
-            yield self._changes(about, one.commit.id, store)
+            yield self._changes(about, next(iter(one.commit.parents), None), one.commit.id, store)
 
     def entries_of(self, commits: Sequence[str], *, limit: int) -> Iterator[Entry]:
         """The `entry` of each commit, compared by one git process."""
@@ -187,7 +217,7 @@ class Past:
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
         store = self.nodes()
-        return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), b, store)
+        return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), a, b, store)
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
         """One line of history. `files` are its changes with nodes instead of parts, if known."""
@@ -329,8 +359,10 @@ class Past:
             return self._uri(path, blob, store)
         return memory_files.owner_of(memory_files.memory_of(path, blob, store.read))
 
-    def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
-        """Node changes from file changes; `after` is the commit that has these changes."""
+    def _changes(
+        self, files: Iterable[File], before: ObjectId | None, after: ObjectId, store: ObjectStore
+    ) -> tuple[NodeChange, ...]:
+        """Node changes from file changes, which lead from the commit `before` to the commit `after`."""
         found: dict[Uri, NodeChange] = {}
         details: dict[Uri, list[str | None]] = {}
         for path, old, new, *_ in files:
@@ -340,8 +372,10 @@ class Past:
                     if memory and (owner := memory_files.owner_of(memory)) is not None:
                         details.setdefault(owner, [None, None])[side] = memory.text
             elif uri := self._uri(path, new or old, store):
-                found[uri] = NodeChange(uri, node_of(path, old, store.read), node_of(path, new, store.read))
-        for uri, (was, now) in details.items():
+                was = self.version(path, old, before, store) if before else NodeVersion(None)
+                now = self.version(path, new, after, store)
+                found[uri] = NodeChange(uri, was.node, now.node, unreadable=now.unreadable)
+        for uri, (text, new_text) in details.items():
             if uri not in found:
                 try:
                     node = self.node_at(uri, after)
@@ -350,8 +384,8 @@ class Past:
                 if node is None:
                     continue
                 found[uri] = NodeChange(uri, node, node)
-            if was != now:
-                found[uri] = replace(found[uri], detail=(was, now))
+            if text != new_text:
+                found[uri] = replace(found[uri], detail=(text, new_text))
         return tuple(found.values())
 
     def _uri(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:

@@ -27,6 +27,8 @@ class _Read:
     blob: bytes | None
     data: bytes | None
     node: Node | None
+    is_unreadable: bool = False
+    """The bytes and the node are then those of the last readable version; the file is replaced even if they stay."""
 
 
 class Draft:
@@ -97,9 +99,19 @@ class Draft:
         self.read(uri)
         self._after[uri] = None
 
+    def replace_unreadable(self, node: Node) -> None:
+        """Write a node whose file cannot be read, with the comments of the last readable version."""
+        path, past = self.path(node.uri), self.around.past
+        good = past.last_good(path)
+        data = past.store.read(good) if good else None
+        before = documents.decode(data, at=path) if data is not None else None
+        self._before[node.uri] = _Read(self.tip.blob_at(path), data, before, is_unreadable=True)
+        self._after[node.uri] = node
+
     def touched(self) -> list[Uri]:
         """Changed nodes, sorted."""
-        return sorted(uri for uri, node in self._after.items() if node != self._before[uri].node)
+        before = self._before
+        return sorted(u for u, node in self._after.items() if before[u].is_unreadable or node != before[u].node)
 
     def written(self) -> list[Uri]:
         """Nodes that get a new version: their file or their detail file changes, or a conflict is resolved. Sorted."""

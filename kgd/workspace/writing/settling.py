@@ -15,7 +15,7 @@ from kgd.codec import documents, front_matter, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, NotFound
-from kgd.git.objects import ObjectId, trailers
+from kgd.git.objects import trailers
 from kgd.git.rewriting import FORGOTTEN
 from kgd.git.store import ObjectStore
 from kgd.model.change import ChangeSet, Revert
@@ -26,7 +26,7 @@ from kgd.model.merge_graph import combined, renamed, with_decision
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace.answers import OpenConflict
-from kgd.workspace.history.commits import Past
+from kgd.workspace.history.commits import NodeVersion, Past
 from kgd.workspace.history.history import ACCEPT, REVERT, UNDO, Reverted, lines_of_reverts, subject_of_revert
 from kgd.workspace.merging.files import MEMORIES, merge_file
 from kgd.workspace.served import Served
@@ -298,7 +298,8 @@ def revert(edit: Revert, draft: Draft) -> None:
         if edit.only and past.about(path, new or old, store) not in edit.only:
             continue
         if paths.is_node_path(path):
-            _revert_node(path, old, new, draft, store)
+            was = past.version(path, old, commit.parents[0], store)
+            _revert_node(path, was.node, past.version(path, new, commit.id, store), draft)
             continue
         before, after = (store.read(blob) if blob else None for blob in (old, new))
         if paths.is_memory_path(path):
@@ -311,10 +312,23 @@ def revert(edit: Revert, draft: Draft) -> None:
             draft.warnings.append(f"{path} has changed since and was not reverted")
 
 
-def _revert_node(path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore) -> None:
-    before, after = (documents.decode(store.read(blob), at=path) if blob else None for blob in (old, new))
-    uri = (before or after).uri  # type: ignore[union-attr]
-    merged = merge(after, draft.node(uri), before)
+def _revert_node(path: str, before: Node | None, after: NodeVersion, draft: Draft) -> None:
+    """Revert a node from the version after the commit to the version before it.
+
+    If the commit left an unreadable file, it changed nothing that is served. The file is replaced if it still cannot be
+    read; a later readable version is kept.
+    """
+    if after.unreadable:
+        if not draft.around.invalid_file(path):
+            return
+        if before is None:
+            draft.files[path] = None
+        else:
+            draft.replace_unreadable(before)
+            draft.restored.update((before.uri, relation.key) for relation in before.relations)
+        return
+    uri = (before or after.node).uri  # type: ignore[union-attr]
+    merged = merge(after.node, draft.node(uri), before)
     if merged.node is None:
         draft.remove(uri)
     else:
