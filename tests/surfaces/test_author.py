@@ -168,6 +168,7 @@ def test_open_proposals_of_the_author_are_listed_to_those_who_may_read_them(
         holder(name, "read", "propose").submit_subgraph(changes=upsert(place, name=place))
     every = [one["nodes"] for one in ask.author(name="Carol")["proposals"]]
     assert every == [["concept://shop/open/a"], ["concept://shop/closed/b"]]
+    assert ask.author(name="Carol")["agent"], "an agent that only proposes is no person"
     examined, touches = list[Proposal](), deciding.touches
 
     def counted(workspace: Workspace, one: Proposal) -> Touched:

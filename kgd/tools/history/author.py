@@ -22,7 +22,7 @@ from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams
-from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
+from kgd.tools.proposals.seen import ProposalAnswer, is_from_agent, proposal_answer, seen
 from kgd.tools.read.search import areas_of
 from kgd.tools.recent_commits import MOST_COMMITS, by_agent, known_authors, recent_commits
 from kgd.tools.session import Session
@@ -101,8 +101,8 @@ class AuthorResult(TypedDict):
     `changes` counts the author's commits between `first` and `last`; `recent` are the newest ones. `changed` counts
     `nodes`, and `more` is true if there are more than `EXAMINED`.
 
-    `clients` are the programs of these commits; `agent` is true if the newest `EXAMINED` are all by agents. `cut` means
-    that older commits were not examined.
+    `clients` are the programs of these commits; `agent` is true if the newest `EXAMINED`, or else all
+    proposals, are by agents. `cut` means that older commits were not examined.
     """
 
     workspace: str
@@ -164,7 +164,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     answer: AuthorResult = {
         "workspace": workspace.id,
         "name": next((one.author for one in theirs if one.author.casefold() == wanted), name),
-        "agent": bool(theirs) and all(map(by_agent, theirs[:EXAMINED])),
+        "agent": all(map(by_agent, theirs[:EXAMINED])) if theirs else all(map(is_from_agent, open_now)),
         "clients": sorted({one.client for one in theirs if one.client}),
         "changes": len(theirs),
         "changed": min(len(last), EXAMINED),

@@ -159,6 +159,10 @@ def seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> I
             yield one
 
 
+def is_from_agent(one: Proposal) -> bool:
+    return is_agent(Author.of(one.author).client, one.email) or one.origin.pushed_by_agent
+
+
 def matching(workspace: Workspace, by: str | None, since: str | None, until: str | None) -> Iterator[Proposal]:
     """The proposals of these authors and this period, oldest first.
 
@@ -167,9 +171,8 @@ def matching(workspace: Workspace, by: str | None, since: str | None, until: str
     """
     begin, last = period(since, until)
     for one in proposals.listed(workspace):
-        agent = is_agent(Author.of(one.author).client, one.email) or one.origin.pushed_by_agent
         is_then = (begin is None or begin <= one.at) and (last is None or one.at <= last)
-        if is_then and is_by(by, one.author, f"<{one.email}>", one.pusher, agent=agent):
+        if is_then and is_by(by, one.author, f"<{one.email}>", one.pusher, agent=is_from_agent(one)):
             yield one
 
 
