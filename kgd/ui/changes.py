@@ -24,6 +24,8 @@ from kgd.ui.words import words_of
 AT = "data"
 VERIFIED = "data/verified"
 """The field that records the verified versions of cited code."""
+FIRST = ("name", "summary", "content", "tags")
+"""The fields that a reader wants first, in the order of the form; the others follow as the answer has them."""
 
 
 def as_text(value: Json) -> str:
@@ -517,13 +519,16 @@ def clipped(mark: Mark) -> Mark:
 
 
 def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> list[NodeRow]:
-    """Return the nodes of a tool's `diff`; `names` maps URIs to names."""
+    """Return the nodes of a tool's `diff`, each with its fields in reading order; `names` maps URIs to names."""
     return [
         NodeRow(
             one["uri"],
             (names or {}).get(one["uri"], ""),
             one["change"],
-            (*_reason(one), *(_row(name, one["change"], field) for name, field in one["fields"].items())),
+            (
+                *_reason(one),
+                *(_row(name, one["change"], one["fields"][name]) for name in sorted(one["fields"], key=_reading_order)),
+            ),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff
@@ -533,6 +538,10 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
 def _reason(one: Mapping[str, Any]) -> tuple[FieldRow, ...]:
     """Return why the file of an invalid node cannot be read, as a field."""
     return (FieldRow("cannot be read", (Mark("same", one["reason"]),), "reason"),) if one.get("reason") else ()
+
+
+def _reading_order(name: str) -> int:
+    return FIRST.index(name) if name in FIRST else len(FIRST) + (name == VERIFIED)
 
 
 def _row(name: str, change: str, field: Mapping[str, Any]) -> FieldRow:
