@@ -15,21 +15,16 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from bench.finding import sets
 from bench.finding.__main__ import Report, measured
-from bench.finding.checking import OF_UNSEEN, SETS, wrong_in_set, wrong_in_tree
+from bench.finding.checking import ALL, SETS, wrong_in_set, wrong_in_tree
 from bench.finding.prose import pages_of, write_prose
 from bench.finding.sets import Question, Set
-from bench.finding.trees import TREES, UNSEEN, Beside, Tree, unpack, unpack_beside
+from bench.finding.trees import TREES, Beside, Tree, unpack, unpack_beside
 from kgd.ingest.chunks import chunks
 
-ASKED = [
-    *(pytest.param(tree, which, id=f"{tree}{name}") for tree in TREES for name, which in SETS.items()),
-    *(pytest.param(tree, which, id=f"{tree}{name}") for tree in UNSEEN for name, which in OF_UNSEEN.items()),
-]
 
-
-@pytest.mark.parametrize(("tree", "which"), ASKED)
-def test_every_answer_exists_and_questions_set_apart_share_no_word_with_it(tree: str, which: dict[str, bool]) -> None:
-    assert list(wrong_in_set(sets.read(tree, **which))) == []
+@pytest.mark.parametrize("found", [pytest.param(found, id=f"{tree.name}{name}") for tree, name, found in ALL])
+def test_every_answer_exists_and_questions_set_apart_share_no_word_with_it(found: Set) -> None:
+    assert list(wrong_in_set(found)) == []
 
 
 def test_the_sets_have_the_promised_sizes() -> None:

@@ -28,7 +28,7 @@ from bench.finding.filled import Filled, as_sent
 from bench.finding.prose import pages_of
 from bench.finding.scoring import AT, FIRST, Asked, is_answer, lists, mean, rank, share
 from bench.finding.sets import Question, Set
-from bench.finding.trees import TREES, UNSEEN, Tree, fetched, prose
+from bench.finding.trees import AGENTS, TREES, UNSEEN, Tree, fetched, prose
 from bench.finding.whole_files import WholeFiles
 from kgd.vectors.builtin import TOKENIZER
 
@@ -186,10 +186,12 @@ def main() -> int:
     tokenizer = Tokenizer.from_file(str(TOKENIZER))
     tokenizer.no_truncation()
     together = Report(tokenizer)
-    trees = UNSEEN if options.unseen else {name: TREES[name] for name in options.tree or TREES}
+    own = "unseen" if options.unseen else "agents" if options.agents else ""
+    every = {"unseen": UNSEEN, "agents": AGENTS}.get(own, TREES)
+    trees = {name: tree for name, tree in every.items() if not options.tree or name in options.tree}
     for name, tree in trees.items():
-        which = {one: getattr(options, one) for one in ("holdout", "further", "near", "unseen")}
-        found = sets.read(name, **which)
+        which = {one: getattr(options, one) for one in ("holdout", "further", "near")}
+        found = sets.read(name, **which, own=own)
         folder, documented = options.folder.resolve(), options.documented
         report = measured(tree, found, folder, options.chunks, tokenizer, options.embedder, documented=documented)
         print("\n".join([*report.lines(), *(report.misses() if options.misses else ())]), flush=True)
@@ -205,12 +207,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "folder", type=Path, nargs="?", default=RESULTS / "trees", help="where the packages are, or come to be"
     )
-    parser.add_argument("--tree", action="append", choices=list(TREES), help="only this tree; may be repeated")
+    parser.add_argument(
+        "--tree", action="append", choices=[*TREES, *AGENTS, *UNSEEN], help="only this tree; may be repeated"
+    )
     parser.add_argument("--chunks", type=int, default=0, metavar="N", help="chunks of prose beside the notes")
     parser.add_argument("--holdout", action="store_true", help="the hold-out set, for the final check only")
     parser.add_argument("--further", action="store_true", help="the further questions about the same notes")
     parser.add_argument("--near", action="store_true", help="questions near the subject that no note answers")
     parser.add_argument("--unseen", action="store_true", help="the set of an unseen tree, for the final check only")
+    parser.add_argument("--agents", action="store_true", help="queries of agents about three more trees")
     parser.add_argument("--documented", action="store_true", help="add documentation and tests to the trees")
     parser.add_argument("--embedder", default="builtin", help="the setting `embedder`, such as {kind: onnx, dir: PATH}")
     parser.add_argument("--misses", action="store_true", help="list each miss with the first five")

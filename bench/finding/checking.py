@@ -8,14 +8,25 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bench.finding.sets import Question, Set, read, words_of
 from bench.finding.stems import stems
-from bench.finding.trees import TREES, UNSEEN, Tree, fetched, unpack
+from bench.finding.trees import AGENTS, TREES, UNSEEN, Tree, fetched, unpack
 
 WORD = re.compile(r"\w+")
-SETS = {"": {}, ", hold-out": {"holdout": True}, ", further": {"further": True}, ", near": {"near": True}}
-OF_UNSEEN = {", unseen": {"unseen": True}}
+SETS: dict[str, dict[str, Any]] = {
+    "": {},
+    ", hold-out": {"holdout": True},
+    ", further": {"further": True},
+    ", near": {"near": True},
+}
+WITH_OWN_NODES = {"unseen": UNSEEN, "agents": AGENTS}
+"""Folders of sets with their own nodes, and their trees."""
+ALL = [
+    *((tree, name, read(tree.name, **which)) for tree in TREES.values() for name, which in SETS.items()),
+    *((tree, f", {own}", read(tree.name, own=own)) for own, trees in WITH_OWN_NODES.items() for tree in trees.values()),
+]
 DEFINITION = r"(?:class|def|function|interface|const|type|enum)\s+{0}\b|\b[\w<>\[\].]+\s+{0}\s*\(|^\s*{0}\s*\("
 
 
@@ -67,22 +78,20 @@ def _quotes(error: str, source: str) -> bool:
 def main() -> int:
     folder = Path(sys.argv[1])
     failed = False
-    for tree in (*TREES.values(), *UNSEEN.values()):
+    for tree, name, found in ALL:
         archive = fetched(tree, folder)
         with tempfile.TemporaryDirectory() as place:
             code = Path(place)
             unpack(tree, archive, code)
-            for name, which in (OF_UNSEEN if tree.name in UNSEEN else SETS).items():
-                found = read(tree.name, **which)
-                for line in (*wrong_in_set(found), *wrong_in_tree(tree, found, code)):
-                    failed = True
-                    print(line)
-                counts = Counter(one.kind for one in found.questions)
-                apart = sum(one.apart for one in found.questions)
-                print(
-                    f"{tree.name}{name}: {len(found.nodes)} nodes, {dict(counts)}, "
-                    f"{apart} knowledge questions without a common word"
-                )
+            for line in (*wrong_in_set(found), *wrong_in_tree(tree, found, code)):
+                failed = True
+                print(line)
+            counts = Counter(one.kind for one in found.questions)
+            apart = sum(one.apart for one in found.questions)
+            print(
+                f"{tree.name}{name}: {len(found.nodes)} nodes, {dict(counts)}, "
+                f"{apart} knowledge questions without a common word"
+            )
     return int(failed)
 
 

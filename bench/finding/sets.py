@@ -1,7 +1,8 @@
 """The evaluation sets: one YAML file for each code tree, in `sets` for daily use and in `holdout` for the final check.
 
 `further` has more questions about the notes of `sets`. `near` has questions about the subject of a tree that no note
-answers. `unseen` has notes and questions about a tree that no other set uses.
+answers. `unseen` has notes and questions about a tree that no other set uses. `agents` has notes of three more trees,
+and queries as agents write them: about half are keywords.
 
 `nodes` are notes of a team. `questions` are answered by one of them each. `identifiers`, `errors` and `files` are
 answered by a file, identifiers also by a symbol. Nothing in the workspace answers `nothing`.
@@ -43,10 +44,13 @@ class Set:
         return [one for one in self.questions if one.kind in kinds]
 
 
-def read(tree: str, *, holdout: bool = False, further: bool = False, near: bool = False, unseen: bool = False) -> Set:
-    """The set of a tree. The hold-out set has its own questions, and all nodes."""
-    if unseen:
-        kept = _loaded("unseen", tree)
+def read(tree: str, *, holdout: bool = False, further: bool = False, near: bool = False, own: str = "") -> Set:
+    """The set of a tree. The hold-out set has its own questions, and all nodes.
+
+    `own` is a folder of sets with their own nodes.
+    """
+    if own:
+        kept = _loaded(own, tree)
         return Set(tree, tuple(kept["nodes"]), tuple(_questions(kept)))
     usual = _loaded("sets", tree)
     if further or near:

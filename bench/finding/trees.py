@@ -129,6 +129,25 @@ UNSEEN = {
 """Trees of the unseen set."""
 
 
+def _python(name: str, version: str, sha256: str, inside: str, docs: str = "docs") -> Tree:
+    """The tree of a source package of Python, without its tests."""
+    top, download = f"{name}-{version}", (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary")
+    code, at = f"{top}/{inside}", inside
+    command = (*download, name, f"{name}=={version}")
+    return Tree(name, f"{top}.tar.gz", sha256, command, code, at, ".py", f"{top}/{docs}")
+
+
+AGENTS = {
+    tree.name: tree
+    for tree in (
+        _python("flask", "3.0.3", "ceb27b0af3823ea2737928a4d99d125a06175b8512c445cbd9a9ce200ef76842", "src/flask"),
+        _python("alembic", "1.13.2", "1ff0ae32975f4fd96028c39ed9bb3c867fe3af956bd7bb37343b54c9fe7445ef", "alembic"),
+        _python("httpie", "3.2.2", "8bfb671f0b39505c197fdef3367f7f99af5d0e81a4e22289bb4c1f0e72251c90", "httpie"),
+    )
+}
+"""Trees of the set `agents`."""
+
+
 def fetched(package: Tree | Package, folder: Path) -> Path:
     """The archive in the folder, downloaded if absent; another checksum is an error."""
     archive = folder / package.archive
