@@ -16,7 +16,7 @@ import pwd
 import re
 import shlex
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -209,9 +209,6 @@ def is_clone(place: Place) -> bool:
 
 KEYS = ("author.name", "user.name", "author.email", "user.email")
 SIGNING = ("gpg.format", "user.signingkey")
-_GLOBAL, _LOCAL = int(pygit2.enums.ConfigLevel.GLOBAL), int(pygit2.enums.ConfigLevel.LOCAL)
-_ABOVE = int(pygit2.enums.ConfigLevel.APP)
-"""A level that takes precedence over all files of `get_global_config`."""
 
 
 def person(layout: Layout, own_file: str | None = None) -> Author:
@@ -244,7 +241,9 @@ def _settings(layout: Layout, own_file: str | None, keys: tuple[str, ...] = KEYS
     """The settings of these names; the nearest configuration takes precedence."""
     outer = layout.git_dir.parent if layout.in_code else layout.git_dir
     found: dict[str, str] = {}
-    for read in _everybody(outer, own_file), lambda: pygit2.Config(str(layout.git_dir / "config")):
+    readers: list[Callable[[], pygit2.Config]] = list(_everybody(outer, own_file))
+    readers.append(lambda: pygit2.Config(str(layout.git_dir / "config")))
+    for read in readers:
         # A configuration that cannot be read is treated as empty.
         with contextlib.suppress(pygit2.GitError, OSError, KeyError, ValueError):
             config = read()
@@ -254,29 +253,23 @@ def _settings(layout: Layout, own_file: str | None, keys: tuple[str, ...] = KEYS
     return found
 
 
-def _everybody(outer: Path, own_file: str | None) -> Callable[[], pygit2.Config]:
-    """Return a function that reads the system, user and repository configuration."""
-
-    def own() -> pygit2.Config:
-        # libgit2 ignores the variable, so the file is added at its place in the order.
-        config = pygit2.Config()
-        with contextlib.suppress(pygit2.GitError, OSError):
-            config = pygit2.Config.get_system_config()
-        for level, file in ((_GLOBAL, own_file), (_LOCAL, str(outer / "config"))):
-            if file and os.path.isfile(file):
-                config.add_file(file, level, False)
-        return config
-
-    def usual() -> pygit2.Config:
-        try:
+def _everybody(outer: Path, own_file: str | None) -> Iterator[Callable[[], pygit2.Config]]:
+    """Yield functions that read the system, user and repository configuration, the nearest last."""
+    if own_file is None:
+        # libgit2 does not open a code repository with SHA-256.
+        with contextlib.suppress(pygit2.GitError, ValueError):
             # Opened as bare, since a missing work tree does not change the user's name.
-            return open_bare(outer).config
-        except (pygit2.GitError, ValueError):  # libgit2 does not open a code repository with SHA-256
-            config = pygit2.Config.get_global_config()
-            config.add_file(str(outer / "config"), _ABOVE, False)
-            return config
-
-    return usual if own_file is None else own
+            usual = open_bare(outer).config
+            yield lambda: usual
+            return
+    # Each file is read alone: an opened file has the level of a repository, which only one file can have.
+    yield lambda: pygit2.Config.get_system_config()
+    if own_file is None:
+        yield lambda: pygit2.Config.get_xdg_config()
+        yield lambda: pygit2.Config.get_global_config()
+    elif os.path.isfile(own_file):  # libgit2 ignores the variable
+        yield lambda: pygit2.Config(own_file)
+    yield lambda: pygit2.Config(str(outer / "config"))
 
 
 def _login() -> str:

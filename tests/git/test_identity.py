@@ -52,6 +52,25 @@ def test_a_file_named_by_the_environment_replaces_the_usual_one(tmp_path: Path) 
     assert "example.org" not in person(layout, "").email, "without one at all, the usual one does not count either"
 
 
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+def test_the_machines_configuration_counts_less_than_every_other_one(tmp_path: Path, hashes: str) -> None:
+    machine = Path(pygit2.settings.search_path[pygit2.enums.ConfigLevel.SYSTEM]) / "gitconfig"
+    machine.parent.mkdir()
+    machine.write_text("[user]\n\tname = Machine\n\temail = machine@example.org\n")
+    own = tmp_path / "own"
+    own.write_text("[user]\n\tname = Ann Other\n")
+    code = tmp_path / "code"
+    subprocess.run(["git", "init", "-q", f"--object-format={hashes}", code], check=True)
+    layout = create_in_code_repository(code, "ws", first_files("ws"))
+    assert (person(layout, str(own)).name, person(layout, str(own)).email) == ("Ann Other", "machine@example.org")
+    assert person(layout, "").name == "Machine"
+    assert person(layout).name == "Ann Person"
+    (Path.home() / ".gitconfig").unlink()
+    assert person(layout).name == "Machine"
+    configure(code, "user.name", "Ann of this project")
+    assert person(layout).name == person(layout, str(own)).name == "Ann of this project"
+
+
 def test_commits_name_the_author_as_git_would_and_a_nameless_author_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
