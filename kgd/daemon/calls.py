@@ -1,11 +1,9 @@
-"""Requests of one connection: running a call in a worker thread, the open requests of an MCP connection, and the
-working set of its conversation, which lives as long as the daemon."""
+"""Calls of one connection, run in worker threads; and the working sets of conversations, which live as long as the
+daemon."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import re
 import secrets
 import threading
 import time
@@ -21,18 +19,9 @@ from kgd.model.uri import Uri
 
 ANSWER_LIMIT = 64 * 2**20
 PROGRESS_SECONDS = 0.05
-LONG_LIVED = "subscriptions/listen"
-"""A request that is answered only when it ends. A daemon that stops does not wait for it; the client sends it again."""
-
-ENDS = 4096
-"""Number of bytes kept from the beginning and from the end of an oversized message."""
-
 DEFAULT_CAPACITY = 100
 MAX_CONTEXTS = 1_000
 MAX_ID = 128
-
-_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,18}|"[^"\\]*"),"(?:result|error)":').match
-"""Matches the beginning of our own answers, to find the id without parsing a long message."""
 
 log = logging.getLogger("kgd.calls")
 
@@ -135,93 +124,6 @@ class Oversized(ValueError):
     def __init__(self, head: bytes, tail: bytes) -> None:
         super().__init__("a message is too long")
         self.head, self.tail = head, tail
-
-
-class Outstanding:
-    """Both directions of one MCP connection, with its unanswered requests.
-
-    After `stop_requests` the server receives only answers and notifications. Later requests are dropped without
-    execution, and the client sends them to the next daemon.
-    """
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._open: dict[str | int, str] = {}
-        self._taking_requests = True
-        self._settled = asyncio.Event()
-        self._settled.set()
-
-    async def readline(self) -> bytes:
-        """The next message for the server.
-
-        Raises:
-            Oversized: The message is longer than the reader's limit.
-        """
-        while line := await _line(self._reader):
-            message = _parse(line)
-            method = message.get("method")
-            if not isinstance(method, str) or not isinstance(key := message.get("id"), str | int):
-                if method == "notifications/cancelled":
-                    self._close((message.get("params") or {}).get("requestId"))
-                return line
-            if self._taking_requests:
-                self._open[key] = method
-                if method != LONG_LIVED:
-                    self._settled.clear()
-                return line
-        return b""
-
-    def write(self, data: bytes) -> None:
-        """Write lines for the client. A closed connection is noticed at the next read."""
-        for line in data.removesuffix(b"\n").split(b"\n"):
-            if answer := _ANSWER(line):
-                self._close(orjson.loads(answer[1]))
-            elif "method" not in (message := _parse(line)):
-                self._close(message.get("id"))
-        self._writer.write(data)
-
-    async def drain(self) -> None:
-        await self._writer.drain()
-
-    def stop_requests(self) -> None:
-        self._taking_requests = False
-
-    async def settled(self) -> None:
-        """Return when every delivered request except long-lived ones is answered."""
-        await self._settled.wait()
-
-    def __len__(self) -> int:
-        return sum(method != LONG_LIVED for method in self._open.values())
-
-    def _close(self, key: Any) -> None:
-        if isinstance(key, str | int) and self._open.pop(key, "") and not len(self):
-            self._settled.set()
-
-
-async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The next line. Unlike `StreamReader.readline` it keeps both ends of an oversized line."""
-    head = tail = b""
-    while True:
-        try:
-            end = await reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as error:
-            end = error.partial
-        except asyncio.LimitOverrunError as error:
-            part = await reader.readexactly(error.consumed)
-            head, tail = head or part[:ENDS], (tail + part[-ENDS:])[-ENDS:]
-            continue
-        if head:
-            raise Oversized(head, (tail + end)[-ENDS:])
-        return end
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    """The message, or {} if it is invalid; the server then refuses it as the protocol requires."""
-    try:
-        found = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 # ---- working sets

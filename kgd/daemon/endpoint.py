@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -20,7 +21,7 @@ import orjson
 
 from kgd.config import program_stamp
 from kgd.daemon import process
-from kgd.daemon.calls import Call, Dispatch, LineReader, LineWriter, Outstanding, Peer, answer
+from kgd.daemon.calls import Call, Dispatch, LineReader, LineWriter, Oversized, Peer, answer
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable, of_defect
 
 LINE_LIMIT = 8 * 2**20
@@ -40,6 +41,14 @@ STOP_SECONDS = 1.2
 LAST_WORDS_SECONDS = 0.3
 PLACE_SECONDS = 1.0
 """Seconds between two checks that the lock and the socket still exist."""
+
+LONG_LIVED = "subscriptions/listen"
+"""A request that is answered only when it ends. A daemon that stops does not wait for it; the client sends it again."""
+ENDS = 4096
+"""Number of bytes kept from the beginning and from the end of an oversized message."""
+
+_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,18}|"[^"\\]*"),"(?:result|error)":').match
+"""Matches the beginning of our own answers, to find the id without parsing a long message."""
 
 RETIRED = b'{"kgd":"retired"}\n'
 
@@ -345,6 +354,93 @@ class _Connection:
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(orjson.dumps(message) + b"\n")
+
+
+class Outstanding:
+    """Both directions of one MCP connection, with its unanswered requests.
+
+    After `stop_requests` the server receives only answers and notifications. Later requests are dropped without
+    execution, and the client sends them to the next daemon.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._open: dict[str | int, str] = {}
+        self._taking_requests = True
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    async def readline(self) -> bytes:
+        """The next message for the server.
+
+        Raises:
+            Oversized: The message is longer than the reader's limit.
+        """
+        while line := await _message(self._reader):
+            message = _parse(line)
+            method = message.get("method")
+            if not isinstance(method, str) or not isinstance(key := message.get("id"), str | int):
+                if method == "notifications/cancelled":
+                    self._close((message.get("params") or {}).get("requestId"))
+                return line
+            if self._taking_requests:
+                self._open[key] = method
+                if method != LONG_LIVED:
+                    self._settled.clear()
+                return line
+        return b""
+
+    def write(self, data: bytes) -> None:
+        """Write lines for the client. A closed connection is noticed at the next read."""
+        for line in data.removesuffix(b"\n").split(b"\n"):
+            if answer := _ANSWER(line):
+                self._close(orjson.loads(answer[1]))
+            elif "method" not in (message := _parse(line)):
+                self._close(message.get("id"))
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    def stop_requests(self) -> None:
+        self._taking_requests = False
+
+    async def settled(self) -> None:
+        """Return when every delivered request except long-lived ones is answered."""
+        await self._settled.wait()
+
+    def __len__(self) -> int:
+        return sum(method != LONG_LIVED for method in self._open.values())
+
+    def _close(self, key: Any) -> None:
+        if isinstance(key, str | int) and self._open.pop(key, "") and not len(self):
+            self._settled.set()
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    """The next line. Unlike `StreamReader.readline` it keeps both ends of an oversized line."""
+    head = tail = b""
+    while True:
+        try:
+            end = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            end = error.partial
+        except asyncio.LimitOverrunError as error:
+            part = await reader.readexactly(error.consumed)
+            head, tail = head or part[:ENDS], (tail + part[-ENDS:])[-ENDS:]
+            continue
+        if head:
+            raise Oversized(head, (tail + end)[-ENDS:])
+        return end
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """The message, or {} if it is invalid; the server then refuses it as the protocol requires."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _credentials(writer: asyncio.StreamWriter) -> tuple[int, int]:

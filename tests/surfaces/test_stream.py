@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kgd.daemon.calls import Outstanding
+from kgd.daemon.endpoint import Outstanding
 from kgd.mcp.server import Surface
 from kgd.mcp.short_reads import ShortReads
 from kgd.tools.session import Session
