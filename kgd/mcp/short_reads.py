@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -47,6 +48,8 @@ IN_TURN = 8
 """Number of reads of one connection, if they arrive together, before other connections have their turn."""
 AHEAD_LIMIT = 64
 """Largest number of messages that are read ahead while the SDK is being loaded."""
+NAMES_KEPT = 64
+"""Number of tools' names whose look-ups are kept; a client may send any name."""
 MESSAGE = frozenset({"jsonrpc", "id", "method", "params"})
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
 
@@ -122,7 +125,7 @@ class ShortReads:
         threads: Executor | None = None,
     ) -> None:
         self.session = session
-        self._tools = tools
+        self._tool = lru_cache(maxsize=NAMES_KEPT)(tools.get)
         self._reader, self._writer, self._threads = reader, writer, threads
         self._client: _Client | None = None
         """The last accepted description."""
@@ -208,7 +211,8 @@ class ShortReads:
             and not await self._on_thread(addressing.own_workspace, self.session)
         ):
             return False
-        return await self._answer(client, key, params["name"], params.get("arguments"))
+        tool = self._tool(params["name"])
+        return tool is not None and await self._answer(client, key, tool, params.get("arguments"))
 
     def _is_short(self, client: _Client, message: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
         """Whether the SDK, after all its checks, would pass this message on to a tool for short reads."""
@@ -218,8 +222,8 @@ class ShortReads:
             and message.get("jsonrpc") == "2.0"
             and params.keys() <= PARAMETERS
             and isinstance(name := params.get("name"), str)
-            and name in self._tools
-            and self._tools[name].from_memory is not None
+            and (tool := self._tool(name)) is not None
+            and tool.from_memory is not None
             and isinstance(params.get("arguments", {}), dict)
             and isinstance(meta, dict)
             and _plain_id(meta.get("progressToken", 0)) is not None
@@ -227,10 +231,10 @@ class ShortReads:
             and message["id"] not in self._running
         )
 
-    async def _answer(self, client: _Client, key: Any, name: str, given: Any) -> bool:
-        tool, session = self._tools[name], self.session
+    async def _answer(self, client: _Client, key: Any, tool: Operation, given: Any) -> bool:
+        session = self.session
         session.client = client.name
-        log.debug("call", extra={"tool": name, "client": client.name})
+        log.debug("call", extra={"tool": tool.name, "client": client.name})
         try:
             arguments = read(tool.Params, given)
             if (answer := tool.at_once(session, arguments)) is not None:
@@ -240,7 +244,7 @@ class ShortReads:
                     await asyncio.sleep(0)  # give other connections their turn
                 return True
         except Exception as error:  # noqa: BLE001 - the boundary of a request
-            self._write(client, key, failed(tool, name, error))
+            self._write(client, key, failed(tool, tool.name, error))
             return True
         if client.has_model:
             return False
