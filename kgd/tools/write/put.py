@@ -193,13 +193,18 @@ def new_types(unknown: Mapping[str, list[str]], edits: Sequence[Edit], outcome: 
 def _carried_out(
     session: Session, workspace: Workspace, changes: ChangeSet, conflicts: Conflicts, dry_run: bool
 ) -> tuple[Outcome, list[Resolved]]:
-    if conflicts == "show":
-        return session.submit(workspace, changes, dry_run=dry_run), []
-    if dry_run:
-        return write_conflicts.rebased(session, workspace, changes, dry_run=True), []
-    found = write_conflicts.beside(session, workspace, changes.edits)
-    outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
-    if not found.decided:
+    is_asking = conflicts == "resolve" and not dry_run
+    found = (
+        write_conflicts.beside(session, workspace, changes.edits) if is_asking and workspace.conflict_count else None
+    )
+    resolved = list[Resolved]()
+    try:
+        outcome = session.submit(workspace, changes, dry_run=dry_run)
+    except Stale as refusal:
+        if conflicts == "show":
+            raise
+        outcome, resolved = write_conflicts.reconciled(session, workspace, changes, refusal, dry_run=dry_run)
+    if found is None or not found.decided:
         return outcome, resolved
     settled = settle(session, workspace, found)
     return write_conflicts.after(outcome, settled), [*resolved, *settled]

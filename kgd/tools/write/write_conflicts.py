@@ -37,8 +37,6 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
     Models are asked before anything is written. Conflicts are settled after the change, so that its expected versions
     still hold.
     """
-    if not workspace.conflict_count:
-        return Consultation()
     edits = list(edits)
     uris = {workspace.graph.resolve(uri): None for edit in edits if (uri := _subject(edit))}
     met = [
@@ -51,18 +49,22 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
     return consult(session, fresh)
 
 
-def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> tuple[Outcome, list[Resolved]]:
-    """Apply a change, merged with later writes if necessary.
+def reconciled(
+    session: Session, workspace: Workspace, changes: ChangeSet, refusal: Stale, *, dry_run: bool
+) -> tuple[Outcome, list[Resolved]]:
+    """Apply a change that was refused as stale, merged with the later writes.
 
-    Returns the outcome, and the conflict that a model settled, if any.
+    Returns the outcome, and the conflict that a model settled, if any. A dry run asks no model.
 
     Raises:
         Stale: The same field has changed, and no model settled the conflict; nothing was written.
         KgdError: Any other refusal; nothing was written.
     """
     try:
-        return rebased(session, workspace, changes), []
-    except Stale as refusal:
+        return _rebased(session, workspace, changes, refusal, dry_run=dry_run), []
+    except Stale as clash:
+        if dry_run:
+            raise
         ones = _late_ones(workspace, changes)
         late = _compared(workspace, ones[0]) if len(ones) == 1 else None
         if late is None or late.conflict is None or not session.may(workspace, late.conflict.uri, Verb.READ):
@@ -73,35 +75,34 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
         if decision is None or edit is None:
             why = found.left.get(late.conflict.id)
             if why and why != NO_MODEL:
-                refusal.next = f"{refusal.next} (No model resolved it: {why}.)"[:300]
+                clash.next = f"{clash.next} (No model resolved it: {why}.)"[:300]
             raise
         edits = tuple(edit if old is late.edit else old for old in changes.edits)
         outcome = session.submit(workspace, replace(changes, edits=edits, resolved_by=decision.label))
         return outcome, [decision.answer(outcome.commit)]
 
 
-def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False) -> Outcome:
-    """Submit a change. An outdated expected version of an upsert becomes the current one if no field clashes.
+def _rebased(session: Session, workspace: Workspace, changes: ChangeSet, refusal: Stale, *, dry_run: bool) -> Outcome:
+    """Submit a change again. An outdated expected version of an upsert becomes the current one if no field clashes.
 
     Raises:
         Stale: An upsert changes a field that changed since its version, or the content at that version is unknown.
         KgdError: Any other refusal; nothing was written.
     """
-    tried = changes
     for _ in range(TRIES - 1):
+        edits = list(changes.edits)
+        for late in (late_ones := _late_ones(workspace, changes)):
+            found = _compared(workspace, late) if session.may(workspace, late.uri, Verb.READ) else None
+            if found is None or not found.is_clear:
+                raise refusal
+            edits = [replace(late, expect_version=found.version) if edit is late else edit for edit in edits]
+        if not late_ones:
+            raise refusal
         try:
-            return session.submit(workspace, tried, dry_run=dry_run)
-        except Stale:
-            edits = list(changes.edits)
-            for late in (late_ones := _late_ones(workspace, changes)):
-                found = _compared(workspace, late) if session.may(workspace, late.uri, Verb.READ) else None
-                if found is None or not found.is_clear:
-                    raise
-                edits = [replace(late, expect_version=found.version) if edit is late else edit for edit in edits]
-            if not late_ones:
-                raise
-            tried = replace(changes, edits=tuple(edits))
-    return session.submit(workspace, tried, dry_run=dry_run)
+            return session.submit(workspace, replace(changes, edits=tuple(edits)), dry_run=dry_run)
+        except Stale as again:
+            refusal = again
+    raise refusal
 
 
 def after(outcome: Outcome, resolved: Iterable[Resolved]) -> Outcome:
