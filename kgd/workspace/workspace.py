@@ -42,10 +42,10 @@ from kgd.workspace.derived.indexed_text import Place
 from kgd.workspace.derived.meaning import Meaning
 from kgd.workspace.history import pushers
 from kgd.workspace.history.commits import Past
-from kgd.workspace.history.history import History, SentVersions
+from kgd.workspace.history.history import History
 from kgd.workspace.publishing.publication import BranchPublication, Publication
 from kgd.workspace.repository import Ownership, Upkeep, policy_at, read_settings, why_read_only
-from kgd.workspace.served import Change, Served
+from kgd.workspace.served import Change, SentVersions, Served
 from kgd.workspace.writing import settling
 from kgd.workspace.writing.settling import OpenConflicts
 from kgd.workspace.writing.signing import CommitSigning, Seal

@@ -28,7 +28,7 @@ BUGS = {
     ),
     "1-answers-as-objects": Bug(
         "each write leaves a few hundred bytes for its answer",
-        "kgd/workspace/history/history.py",
+        "kgd/workspace/served.py",
         '_ANSWER = struct.Struct("<I?20s")',
         '_ANSWER = struct.Struct("<I?20s400x")',
         (

@@ -16,9 +16,8 @@ from kgd.model.uri import Uri, collision_key
 from kgd.workspace import memory_files
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.history.commits import Past
-from kgd.workspace.history.history import SentVersions
 from kgd.workspace.merging.files import decoded
-from kgd.workspace.served import Served
+from kgd.workspace.served import SentVersions, Served
 
 
 class MemoryNames:

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from kgd.model.uri import Uri
-from kgd.workspace.history import history
+from kgd.workspace import served
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert
 
@@ -35,7 +35,7 @@ def test_each_version_that_an_author_was_answered_with_is_remembered(ws: Workspa
 
 
 def test_the_nodes_that_were_answered_longest_ago_are_forgotten(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "KEPT", 3)
+    monkeypatch.setattr(served, "SENT_KEPT", 3)
     write(ws, A, "a")
     write(ws, B, "b")
     write(ws, A, "later")
@@ -45,7 +45,7 @@ def test_the_nodes_that_were_answered_longest_ago_are_forgotten(ws: Workspace, m
 
 
 def test_the_oldest_versions_of_a_node_are_forgotten(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "KEPT_OF_ONE", 2)
+    monkeypatch.setattr(served, "SENT_KEPT_OF_ONE", 2)
     for number in range(4):
         write(ws, A, f"{number}")
     assert [read(ws, A, version) for version in (1, 2, 3, 4)] == [None, None, "2", "3"]
