@@ -88,10 +88,6 @@ class Model:
     last_considered: int | None = None
     """The last place of a note that was considered for the scale; None if the scale has to be measured."""
 
-    @property
-    def scale(self) -> Scale | None:
-        return self.embedder.scale or self.measured
-
 
 class Embedding:
     """The vectors of one workspace, updated by one thread at a time. Any thread may read `serving`.

@@ -158,7 +158,7 @@ class Meaning:
     def scale(self) -> Scale | None:
         """The relevance of similarities; None if unknown."""
         serving = self._ready()
-        return serving.scale if serving is not None else None
+        return serving.embedder.scale or serving.measured if serving is not None else None
 
     def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None, lane: Lane | None = None) -> Near:
         """The nodes nearest to a question, limited to `within` and to one lane if these are given.
@@ -192,7 +192,7 @@ class Meaning:
         serving = self._ready()
         if serving is None or serving.nearest is None:
             return []
-        zero = max(0.0, serving.scale.zero) if serving.scale is not None else 0.0
+        zero = max(0.0, scale.zero) if (scale := self.scale) is not None else 0.0
         found = serving.nearest.pairs(some, within, zero + above * (1 - zero), each)
         return [(one, other, (similarity - zero) / (1 - zero)) for one, other, similarity in found]
 
