@@ -66,7 +66,7 @@ class CountResult(TypedDict):
 
 def count_types(session: Session, params: CountParams) -> CountResult:
     workspace = addressing.choose(session, params.workspace)
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     cards = (workspace.graph.card(uri) for uri in workspace.graph.uris() if sees is None or sees(uri))
     return {"workspace": workspace.id, "types": Counter(card.type for card in cards if card)}
 

@@ -29,7 +29,7 @@ from mcp.types import (
 from kgd.errors import KgdError
 from kgd.mcp.resources import TEMPLATES
 from kgd.model.uri import Uri, path_of, scheme_of
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -254,7 +254,7 @@ def _fits(uri: Uri, typed: str) -> bool:
 
 
 def _nodes(session: Session, workspace: Workspace) -> Iterator[Uri]:
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     yield from (uri for uri in workspace.graph.uris() if sees is None or sees(uri))
     yield from _served(session, workspace)
 
@@ -264,6 +264,6 @@ def _paths(session: Session, workspace: Workspace) -> Iterator[str]:
 
 
 def _served(session: Session, workspace: Workspace) -> Iterator[Uri]:
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     if (tree := overlay_of(workspace)) is not None:
         yield from (uri for uri in tree.uris() if sees is None or sees(uri))

@@ -271,6 +271,12 @@ def sight(principal: Principal | None, policy: Policy) -> Callable[[Uri], bool]:
     return sees
 
 
+def sees_all(principal: Principal, workspace_id: str) -> bool:
+    """Whether the principal may read all of this workspace and of every other workspace in its scopes."""
+    whole = {scope.workspace for scope in principal.scopes if scope.is_whole and Verb.READ in scope.verbs}
+    return workspace_id in whole and len({scope.workspace for scope in principal.scopes}) == len(whole)
+
+
 def check_narrower(child: Principal, parent: Principal) -> None:
     """Check that the child may do nothing that its parent may not do, and expires no later.
 

@@ -23,7 +23,7 @@ from kgd.index.words import parts_of
 from kgd.model import uri as uris
 from kgd.model.escaping import printable
 from kgd.model.uri import Uri, scheme_of, workspace_id_from
-from kgd.tools import visibility, worktrees
+from kgd.tools import worktrees
 from kgd.tools.nodes import CAUGHT_UP_WITHIN, catch_up, overlay_of
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -78,7 +78,7 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
     if writing and (elsewhere := far(session, named, texts := list(texts))):
         raise _read_only(elsewhere, "on a hub")
     chosen = _chosen(session, named, texts, writing=writing)
-    visibility.enter(session, chosen)
+    session.enter(chosen)
     entry = session.daemon.registry.current().entries.get(chosen.id) if writing else None
     if entry and entry.remote and not entry.path:  # known by its address only
         raise _read_only(chosen.id, "a read-only clone here")
@@ -313,7 +313,7 @@ def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
     if owner in (None, workspace.id):
         return workspace
     found = _by_id(session, owner or "")
-    visibility.enter(session, found)
+    session.enter(found)
     return found
 
 

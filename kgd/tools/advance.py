@@ -19,7 +19,6 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert, subject_from
 from kgd.model.node import TAGS_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, path_of, scheme_of, segments_of, uri_at
-from kgd.tools import visibility
 from kgd.tools.areas import ids
 from kgd.tools.areas.answers import Envelope, answered, enveloped
 from kgd.tools.nodes import Found, moment
@@ -162,7 +161,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope[AdvanceData]:
         _check_version(task_at(session, workspace, params.id), params.version)
         raise
     given = [Section(one.title.strip(), one.content) for one in params.sections]
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     edit = _own_edit(workspace, found, to, given, params.summary, sees)
     assert found.stored is not None
     after = parsed(upserted(found.stored, edit))

@@ -16,7 +16,7 @@ from kgd.model.escaping import one_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_SYMBOL, QUOTES
-from kgd.tools import addressing, file_paths, visibility
+from kgd.tools import addressing, file_paths
 from kgd.tools.session import Session
 from kgd.workspace.served import Beside, Changed
 from kgd.workspace.workspace import Workspace
@@ -63,7 +63,7 @@ def at_address(session: Session, workspace: Workspace, text: str) -> Uri | None:
         if place:
             addressing.await_symbols(session, workspace, place)
             uri = uri_at("symbol", workspace.id, f"{place}/{name}")
-    sees = visibility.sight(session, workspace.id) or anybody
+    sees = session.sight(workspace.id) or anybody
     return uri if uri is not None and sees(uri) else None
 
 
@@ -80,7 +80,7 @@ def called(session: Session, workspace: Workspace, name: str, most: int = MOST_C
     name = name.strip().strip(QUOTES).removesuffix("()")
     if not file_paths.is_name(name):
         return []
-    sees = visibility.sight(session, workspace.id) or anybody
+    sees = session.sight(workspace.id) or anybody
     found = workspace.text_so_far().called(name, sees, types=["symbol"])
     exact = list(islice((one.uri for one, is_exact in found if is_exact), most + 1))
     return exact if len(exact) <= most else []

@@ -21,7 +21,6 @@ from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
 from kgd.model.node import SUPERSEDES, Node
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
-from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.workspace.proposals.records import bundle_id
@@ -63,7 +62,7 @@ class Looking:
         self.base = bytes.fromhex(workspace.tip)
         self._tree = workspace.store.tree_of(self.base)
         self._before = workspace.now() - old
-        self._sees = visibility.sight(session, workspace.id)
+        self._sees = session.sight(workspace.id)
         self._policy = workspace.policy
         self._taken: set[Uri] = set()
         self._nodes: dict[Uri, Node | None] = {}

@@ -87,7 +87,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
         return _one(session, workspace, params.id)
     uri = subject_of(session, workspace, params.uri) if params.uri else None
     after = str(paging.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if uri is not None and not found:
         check_subject(workspace, uri, sees)
@@ -124,7 +124,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     subject, _, digest = id.rpartition("#")
     if not subject or not is_digest(digest):
         raise _none(id)
-    uri, sees = parse_subject(subject), visibility.sight(session, workspace.id)
+    uri, sees = parse_subject(subject), session.sight(workspace.id)
     answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
     if sees is not None and not sees(uri):
         raise _none(id)

@@ -78,7 +78,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             at="paths",
             next="Name their directories instead.",
         )
-    sees, caller = visibility.sight(session, workspace.id), _Caller.of(session, workspace)
+    sees, caller = session.sight(workspace.id), _Caller.of(session, workspace)
     asked, found, outside, absent = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
     more = 0
     for text in given:
@@ -187,7 +187,7 @@ def names(session: Session, workspace: Workspace, texts: Sequence[str]) -> dict[
     A name is one word without a slash, at which the code tree has nothing; with a dot, only the name of a symbol.
     """
     caller = _Caller.of(session, workspace)
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
 
     def is_symbol(name: str) -> bool:
         found = workspace.text_so_far().search(name, types=["symbol"], limit=SYMBOLS_LOOKED, files=False, sees=sees)
@@ -208,7 +208,7 @@ def is_known(session: Session, workspace: Workspace, path: str) -> bool:
     if session.principal is None:
         root = workspace.layout.code_tree
         return root is not None and os.path.lexists(root / path[:LONGEST_NAMED])
-    sees = visibility.sight(session, workspace.id) or anybody
+    sees = session.sight(workspace.id) or anybody
     uris = (uri_at(scheme, workspace.id, path) for scheme in CODE_TREE)
     return any(uri is not None and workspace.in_overlay(uri) and sees(uri) for uri in uris)
 
@@ -239,7 +239,7 @@ def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:
     text = text.strip(QUOTES)
     if not any(sign in text for sign in "/\\."):
         return []
-    sees = visibility.sight(session, workspace.id) or anybody
+    sees = session.sight(workspace.id) or anybody
     place = _Caller.of(session, workspace).place(text) or ""
     for scheme in ("file", "dir") if place else ():
         uri = uri_at(scheme, workspace.id, place)

@@ -21,7 +21,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned, path_of, scheme_of
 from kgd.overlay.overlay import store_changes
-from kgd.tools import addressing, compress, visibility
+from kgd.tools import addressing, compress
 from kgd.tools.compress import SummaryTask
 from kgd.tools.nodes import overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, option
@@ -190,7 +190,7 @@ def _text(session: Session, params: IngestParams) -> IngestResult:
 
     request = Request("", params.text or "", params.kind, _uri(session, workspace, params.uri))
     report = Report()
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     TakingIn(
         workspace,
         request,

@@ -14,7 +14,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
-from kgd.tools import addressing, nodes, visibility
+from kgd.tools import addressing, nodes
 from kgd.tools.conflicts import check_subject, is_digest, settled_before, settled_in, subject_of, with_authors
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import DisputedAnswer
@@ -134,7 +134,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
         if not chosen:
             if is_digest(id):
                 raise NotFound("this conflict is not open", at=at, next=LIST_CONFLICTS)
-            check_subject(workspace, uri, visibility.sight(session, workspace.id))
+            check_subject(workspace, uri, session.sight(workspace.id))
             raise NotFound("this node has no open conflict", at=uri, next=LIST_CONFLICTS)
     if len(chosen) == 1:
         return chosen[0]

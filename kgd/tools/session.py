@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NotRequired
 from weakref import ref
@@ -15,10 +16,10 @@ from typing_extensions import TypedDict
 
 from kgd.config import git_own_file
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Invalid, Limit, Unauthorized
+from kgd.errors import Forbidden, Invalid, Limit, Unauthorized
 from kgd.freshness.freshness import noted
 from kgd.git.layout import person
-from kgd.model.access import Policy, Principal, Verb, authorize, may
+from kgd.model.access import Policy, Principal, Scope, Verb, authorize, may, sees_all
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri, workspace_of
@@ -27,6 +28,7 @@ from kgd.resolution import Ask
 from kgd.sync.hubs import META, split
 from kgd.tools import visibility, worktrees
 from kgd.tools.paging import present
+from kgd.tools.visibility import Sees
 from kgd.workspace.answers import Outcome
 from kgd.workspace.usage import Usage
 from kgd.workspace.workspace import Workspace
@@ -35,6 +37,10 @@ from kgd.workspace.writing.touched_nodes import Permit, Touched, authorize_all
 Progress = Callable[[int, int | None, str], None]
 """Called with (done, total, message) during a long call; total is None while it is unknown."""
 
+KNOWN = 100_000
+"""Largest number of cached answers per set of scopes: at most 10 MB. A few sets are kept. A search checks every text
+that has a word of the query.
+"""
 LONGEST_REQUEST = 150
 """Largest number of characters of a token holder's request id; it is stored after the token's id."""
 
@@ -93,6 +99,39 @@ class Session:
             return Author(self.principal.name, holder_email(self.principal), self.client)
         who = person(workspace.layout, git_own_file())
         return Author(who.name, who.email, self.client)
+
+    def enter(self, workspace: Workspace) -> None:
+        """Raise unless the caller has a scope in this workspace.
+
+        Raises:
+            Forbidden: None of the caller's scopes is in this workspace.
+        """
+        if self.principal is not None and all(scope.workspace != workspace.id for scope in self.principal.scopes):
+            raise Forbidden(
+                f"'{self.principal.name}' has no scope in '{workspace.id}'",
+                at="workspace",
+                next="Name a workspace that the token is for; `whoami` lists them.",
+            )
+
+    def sight(self, workspace_id: str) -> Sees | None:
+        """Predicate for the nodes that the caller may read, in this workspace or related from it; None if
+        unrestricted."""
+        principal = self.principal
+        if principal is None or sees_all(principal, workspace_id):
+            return None
+        known = _known(principal.scopes, workspace_id)
+
+        def sees(uri: Uri) -> bool:
+            answer = known.get(uri)
+            if answer is None:
+                if len(known) >= KNOWN:
+                    known.clear()
+                # Only tokens restrict reading, so the rules of the other workspace's policy are not needed.
+                home = workspace_of(uri) or workspace_id
+                answer = known[uri] = may(principal, Policy(home), Verb.READ, uri)
+            return answer
+
+        return sees
 
     def allow(self, workspace: Workspace, verb: Verb, uris: Iterable[Uri]) -> None:
         """Raise unless the caller has the permission on each of these nodes.
@@ -176,7 +215,7 @@ class Session:
 
     def seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
         """The outcome without nodes that the caller may not read."""
-        sees = visibility.sight(self, workspace.id)
+        sees = self.sight(workspace.id)
         if sees is None:
             return outcome
         similar = (replace(one, like=tuple(filter(sees, one.like))) for one in outcome.similar)
@@ -202,6 +241,13 @@ class Session:
 def holder_email(principal: Principal) -> str:
     """The author's email for commits made with a token: a signed-in person's own address, otherwise a placeholder."""
     return principal.email or f"{principal.id}@token.invalid"
+
+
+@lru_cache(maxsize=4)
+def _known(scopes: tuple[Scope, ...], workspace_id: str) -> dict[Uri, bool]:
+    """Cached answers for one set of scopes. They stay valid, because read permission depends only on scopes, which
+    never change."""
+    return {}
 
 
 def answered_at(

@@ -28,7 +28,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert, subject_from
 from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import OWNED, Uri, build, scheme_of
-from kgd.tools import addressing, nodes, origins, visibility
+from kgd.tools import addressing, nodes, origins
 from kgd.tools.areas import ids
 from kgd.tools.areas.answers import Envelope, answered, enveloped
 from kgd.tools.areas.query_graph import GraphContext, context_of
@@ -75,7 +75,7 @@ def task_at(session: Session, workspace: Workspace, text: str, *, at: str = "id"
     """
     uri = _uri_of(session, workspace, text.strip(), at)
     session.allow(workspace, Verb.READ, [uri])
-    found = nodes.find(workspace, uri, sees=visibility.sight(session, workspace.id))
+    found = nodes.find(workspace, uri, sees=session.sight(workspace.id))
     if found is None or found.stored is None or not session.may(workspace, found.uri, Verb.READ):
         raise NotFound("there is no such task", at=at, next=_way_out(session, workspace, text))
     return found
@@ -107,7 +107,7 @@ def _short(workspace: Workspace, text: str) -> Uri | None:
 
 
 def _way_out(session: Session, workspace: Workspace, text: str) -> str:
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     words = text.rpartition("://")[2].partition("/")[2] or text
     alike = [hit.uri for hit in workspace.text().search(words[:200], types=[SCHEME], limit=3, sees=sees)]
     if alike:
@@ -256,7 +256,7 @@ def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> 
 def _search(session: Session, workspace: Workspace, params: QueryContainerParams) -> QueryContainerData:
     """Tasks by status, active tasks first; with words, the best match first. Only `get` returns sections."""
     status = status_named(params.status, at="status") if params.status and params.status.strip() else None
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     board = Board.of(workspace)
     uris: list[Uri]
     if params.query.strip():
@@ -271,7 +271,7 @@ def _search(session: Session, workspace: Workspace, params: QueryContainerParams
 
 
 def _answer(session: Session, workspace: Workspace, uri: Uri) -> TaskAnswer | None:
-    found = nodes.find(workspace, uri, sees=visibility.sight(session, workspace.id))
+    found = nodes.find(workspace, uri, sees=session.sight(workspace.id))
     return task_answer(found, parsed(found.stored)) if found and found.stored else None
 
 

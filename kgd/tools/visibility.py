@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -17,7 +16,7 @@ from kgd.errors import Forbidden, InvariantViolation, KgdError, Unavailable
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.mentions.mentions import MENTIONS, strength_of
 from kgd.mentions.mentions import Mentions as TextMentions
-from kgd.model.access import Policy, Principal, Scope, Verb, may
+from kgd.model.access import Policy, Principal, Verb, may, sees_all
 from kgd.model.node import strings_in
 from kgd.model.uri import Uri, workspace_of
 from kgd.retrieval.query import Mentions
@@ -31,10 +30,6 @@ Sees = Callable[[Uri], bool]
 
 LISTED = 20
 """Mentions per direction in an answer about a node. A walk can follow all mentions."""
-KNOWN = 100_000
-"""Largest number of cached answers per set of scopes: at most 10 MB. A few sets are kept. A search checks every text
-that has a word of the query.
-"""
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
 _PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memories|kept)/)[^\s'\"]+")
@@ -42,53 +37,9 @@ _PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memorie
 _BROKEN = re.compile(r"(\d+)( relation\(s\) of other nodes lead to (\S+) .*)").fullmatch
 
 
-def enter(session: Session, workspace: Workspace) -> None:
-    """Raise unless the caller has a scope in this workspace.
-
-    Raises:
-        Forbidden: None of the caller's scopes is in this workspace.
-    """
-    principal = session.principal
-    if principal is not None and not any(scope.workspace == workspace.id for scope in principal.scopes):
-        raise Forbidden(
-            f"'{principal.name}' has no scope in '{workspace.id}'",
-            at="workspace",
-            next="Name a workspace that the token is for; `whoami` lists them.",
-        )
-
-
-def sight(session: Session, workspace_id: str) -> Sees | None:
-    """Predicate for the nodes that the caller may read, in this workspace or related from it; None if unrestricted."""
-    principal = session.principal
-    if principal is None:
-        return None
-    if _sees_all(principal, workspace_id):
-        return None
-    known = _known(principal.scopes, workspace_id)
-
-    def sees(uri: Uri) -> bool:
-        answer = known.get(uri)
-        if answer is None:
-            if len(known) >= KNOWN:
-                known.clear()
-            # Only tokens restrict reading, so the rules of the other workspace's policy are not needed.
-            home = workspace_of(uri) or workspace_id
-            answer = known[uri] = may(principal, Policy(home), Verb.READ, uri)
-        return answer
-
-    return sees
-
-
-@lru_cache(maxsize=4)
-def _known(scopes: tuple[Scope, ...], workspace_id: str) -> dict[Uri, bool]:
-    """Cached answers for one set of scopes. They stay valid, because read permission depends only on scopes, which
-    never change."""
-    return {}
-
-
 def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) -> list[EdgeSource]:
     """The sources of a walk, without nodes that the caller may not read."""
-    sees = sight(session, workspace_id)
+    sees = session.sight(workspace_id)
     return list(found) if sees is None else [Seen(source, sees) for source in found]
 
 
@@ -136,7 +87,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
 
 def _may_read(principal: Principal, place: str) -> bool:
     if "://" not in place:
-        return any(_sees_all(principal, scope.workspace) for scope in principal.scopes)
+        return any(sees_all(principal, scope.workspace) for scope in principal.scopes)
     uri = Uri(place)
     home = workspace_of(uri)
     homes = {home} if home else {scope.workspace for scope in principal.scopes}
@@ -176,19 +127,13 @@ class Seen:
         return current if self._sees(current) else uri
 
 
-def _sees_all(principal: Principal, workspace_id: str) -> bool:
-    """Whether the principal may read all of this workspace and of every other workspace in its scopes."""
-    whole = {scope.workspace for scope in principal.scopes if scope.is_whole and Verb.READ in scope.verbs}
-    return workspace_id in whole and len({scope.workspace for scope in principal.scopes}) == len(whole)
-
-
 def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
     """The mentions of nodes in texts that the caller may see; None if the index is unavailable."""
     try:
         found = TextMentions.of(workspace)
     except Unavailable:  # the index cannot be opened: search without mentions
         return None
-    sees = sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     found.catch_up()
     return found if sees is None else SeenMentions(found, sees)
 

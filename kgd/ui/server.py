@@ -27,7 +27,6 @@ from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable, of_defect
 from kgd.git.objects import is_id
 from kgd.model.token import TokenRecord
-from kgd.tools.visibility import sight
 from kgd.ui import rendering
 from kgd.ui.live_updates import Live
 from kgd.ui.pages import ENTRIES, PAGES
@@ -207,7 +206,7 @@ class Ui:
         visit = await anyio.to_thread.run_sync(self._visit, request, ImmutableMultiDict())
         if RECOGNISED in request.scope:
             request.scope[RECOGNISED](visit.record.holder.line if visit.record else "person")
-        sees, since = sight(visit.session(), visit.workspace), visit.query.get("since", "")
+        sees, since = visit.session().sight(visit.workspace), visit.query.get("since", "")
         stream = self._live.stream(visit.workspace, visit.visitor.token, lambda: self._still(key, visit), sees, since)
         return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
@@ -267,7 +266,7 @@ class Ui:
                 )
             with self._daemon.counted():
                 self._reach(visit, request)
-                mark = self._live.mark(visit.workspace, sight(visit.session(), visit.workspace))
+                mark = self._live.mark(visit.workspace, visit.session().sight(visit.workspace))
                 return self._response(entry, visit, key, request, _handled(entry, visit, request), mark)
         except KgdError as error:
             return self._error(error, visit, key)

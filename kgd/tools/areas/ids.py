@@ -18,7 +18,7 @@ from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json
 from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_external, is_owned, path_of, scheme_of, workspace_of
 from kgd.model.uri import parse as parse_uri
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.session import Session
@@ -77,7 +77,7 @@ def gone(kind: Kind, at: str, like: Sequence[str] = ()) -> NotFound:
 
 def similar(session: Session, workspace: Workspace, uri: Uri) -> list[str]:
     """The areas of a missing area's kind among `addressing.similar`."""
-    found = addressing.similar(workspace, uri, visibility.sight(session, workspace.id))
+    found = addressing.similar(workspace, uri, session.sight(workspace.id))
     return [one for one in found if scheme_of(one) == scheme_of(uri)]
 
 
@@ -256,7 +256,7 @@ def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit
     """
     upserts = [edit for edit in edits if isinstance(edit, Upsert)]
     here = {edit.uri for edit in upserts}
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     for edit in upserts:
         named: Json = edit.data.get("moleculeId")
         if (

@@ -17,7 +17,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Delete, Edit, Log, Unrelate, Upsert, subject_from
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
-from kgd.tools import addressing, origins, visibility
+from kgd.tools import addressing, origins
 from kgd.tools.areas import changelog, ids, parameters
 from kgd.tools.areas.answers import (
     AreaAnswer,
@@ -261,7 +261,7 @@ def _done(
     """Commit the edits and return the new state of the atom or molecule."""
     name = (params.name or "").strip() or title_of(workspace, uri)
     warnings = _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
-    found = answer_of(workspace, uri, visibility.sight(session, workspace.id), changelog_limit=None)
+    found = answer_of(workspace, uri, session.sight(workspace.id), changelog_limit=None)
     return {params.entityType: found, **warnings}
 
 

@@ -12,7 +12,7 @@ from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom
 from kgd.errors import Invalid, KgdError
 from kgd.model.access import Verb
 from kgd.model.uri import Uri
-from kgd.tools import addressing, origins, visibility
+from kgd.tools import addressing, origins
 from kgd.tools.areas import ids, parameters
 from kgd.tools.areas.answers import (
     AreaAnswer,
@@ -143,7 +143,7 @@ def _get(session: Session, params: QueryGraphParams) -> Found:
     assert params.entityType is not None
     workspace = ids.project(session, params.workspace, params.projectId, [params.id])
     uri = ids.area(session, workspace, params.entityType, params.id, at="id")
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     found = answer_of(workspace, uri, sees, changelog_limit=params.entries)
     if found is None:
         raise ids.gone(params.entityType, "id")
@@ -159,7 +159,7 @@ def _search(session: Session, params: QueryGraphParams) -> Found:
     assert params.entityType is not None
     texts = [params.moleculeId] if params.moleculeId else []
     workspace = ids.project(session, params.workspace, params.projectId, texts)
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     uris = [uri for uri in _candidates(session, workspace, params, sees) if sees is None or sees(uri)]
     page = uris[params.offset : params.offset + params.limit]
     found = _answers(workspace, page, sees, params.entries)
@@ -216,7 +216,7 @@ def context_of(
     Args:
         entries: Number of newest changelog entries to include with each area; None for no list.
     """
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None, most=STEPS)
     room = Room()
     groups: dict[Uri, list[ContextAtom]] = {}

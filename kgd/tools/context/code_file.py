@@ -25,7 +25,7 @@ from kgd.model.access import Verb
 from kgd.model.escaping import printable
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of, uri_at
-from kgd.tools import addressing, file_paths, visibility
+from kgd.tools import addressing, file_paths
 from kgd.tools.code_facts import TaskFiles
 from kgd.tools.context.past import history_of, is_served
 from kgd.tools.file_paths import above
@@ -140,7 +140,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
     uri = addressing.resolve(session, workspace, params.uri)
     if scheme_of(uri) != "file":
         raise Invalid("this is not a file of the code tree", at="uri", next="Give a path, such as ./src/main.py.")
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     if sees is not None and not sees(uri):
         raise NotFound("there is no such file", at=uri, next=Advice("Find it with ", Do("search"), "."))
     path, root = path_of(uri), workspace.layout.code_tree

@@ -111,7 +111,7 @@ class Findings:
         """`since` and `until` (Unix seconds, both included) restrict the nodes by date."""
         self.workspace, self.session = workspace, session
         self.since, self.until = since, until
-        self.sees = visibility.sight(session, workspace.id)
+        self.sees = session.sight(workspace.id)
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
         self.beyond: dict[Uri, int] = {}

@@ -32,7 +32,6 @@ from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.nodes import catch_up, moment, overlay_of
 from kgd.tools.paging import present
 from kgd.tools.session import Session
-from kgd.tools.visibility import sight
 from kgd.workspace.workspace import Workspace
 
 ENTRIES = 3
@@ -420,7 +419,7 @@ def _file(path: str) -> str:
 
 def node_or_similar(session: Session, workspace: Workspace, path: str) -> str:
     """The node that a path names, otherwise the files with similar paths, to add to a sentence; empty without any."""
-    sees = sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     with contextlib.suppress(KgdError):
         uri = addressing.resolve(session, workspace, path)
         if workspace.exists(uri) and (sees is None or sees(uri)):

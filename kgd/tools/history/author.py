@@ -137,7 +137,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         NotFound: No recent commit and no open proposal is by this author.
     """
     workspace = addressing.choose(session, params.workspace)
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     every, is_cut = recent_commits(workspace, workspace.tip, None, None)
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
     end = start + params.limit

@@ -69,7 +69,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
     session.allow(workspace, Verb.READ, [asked])
-    uri, sees = workspace.graph.resolve(asked), visibility.sight(session, workspace.id)
+    uri, sees = workspace.graph.resolve(asked), session.sight(workspace.id)
     if workspace.node(uri) is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
         advice = addressing.did_you_mean(workspace, asked, sees)
         raise NotFound("nothing is stored about this node", at=asked, next=advice)

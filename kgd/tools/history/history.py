@@ -82,7 +82,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     workspace = addressing.choose(session, params.workspace, texts)
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     session.allow(workspace, Verb.READ, [uri] if uri else [])
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     if uri is not None and (sees is None or sees(workspace.graph.resolve(uri))):
         uri = workspace.graph.resolve(uri)
     names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
@@ -337,7 +337,7 @@ def _revert_commits(
 
 def _reopened(session: Session, workspace: Workspace, answer: PutResult, commits: Iterable[str]) -> list[str]:
     """Warnings about conflicts that are open again, or would be, for nodes that the revert leaves unchanged."""
-    sees, is_rehearsal = visibility.sight(session, workspace.id), answer.get("dry_run")
+    sees, is_rehearsal = session.sight(workspace.id), answer.get("dry_run")
     known = () if is_rehearsal else [one["uri"] for one in answer["nodes"]]
     settled = (one.uri for commit in commits for one in islice(workspace.history.resolved(commit), NODES_PER_DIFF))
     return [

@@ -21,7 +21,7 @@ from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, paging, visibility
+from kgd.tools import addressing, paging
 from kgd.tools.differences import FieldDiff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.nodes import is_agent, made_at, moment
@@ -187,7 +187,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         cut=f"only the newest {MOST_COMMITS:,} commits were examined" if is_cut else "",
         approved=list(dict.fromkeys(uri for uris in approved.values() for uri in uris)),
         dry_run=params.dry_run,
-        conflicts=workspace.conflicts.count(about=visibility.sight(session, workspace.id)),
+        conflicts=workspace.conflicts.count(about=session.sight(workspace.id)),
         **(_beside(every, only, person, approvals) if only else {}),
     )
     if noted is not None:

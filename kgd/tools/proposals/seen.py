@@ -142,7 +142,7 @@ def overruled(session: Session, workspace: Workspace, found: Proposal) -> Iterat
 
 def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
     """A sentence with the decision about a proposal; empty if it is unknown or hidden from this caller."""
-    found, sees = decision(workspace, name), visibility.sight(session, workspace.id)
+    found, sees = decision(workspace, name), session.sight(workspace.id)
     if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
         return ""
     commit = f", in commit {found.commit[:10]}" if found.commit else ""
@@ -153,7 +153,7 @@ def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
 
 def seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
     """The proposals that this caller may see. Hidden proposals are dropped before anything is counted or cut."""
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     for one in found:
         if sees is None or is_own(session.principal, one) or _is_seen(workspace, one, sees):
             yield one
@@ -201,7 +201,7 @@ def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool
 
 def changing(session: Session, workspace: Workspace) -> Marks | None:
     """The open proposals by the nodes that they change; None for a restricted caller."""
-    return marks(workspace) if visibility.sight(session, workspace.id) is None else None
+    return marks(workspace) if session.sight(workspace.id) is None else None
 
 
 def is_own(principal: Principal | None, one: Proposal) -> bool:

@@ -200,7 +200,7 @@ def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None
     """Find a node of a workspace on this machine. `commit` applies only to the call's own workspace."""
     owner = addressing.owner_of(session, workspace, asked)
     session.allow(owner, Verb.READ, [asked])
-    sees = visibility.sight(session, owner.id)
+    sees = session.sight(owner.id)
     then = commit if owner is workspace else None
     found = nodes.find(owner, asked, then, sees)
     if found is None and then and _is_stored(session, owner, asked, sees):

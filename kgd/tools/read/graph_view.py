@@ -22,7 +22,7 @@ from kgd.drawing.svg import draw
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.nodes import Brief, overlay_of, title_of
 from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.paging import present
@@ -450,7 +450,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given), params.colour)
     workspace = addressing.choose(session, params.workspace)
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     if not params.types:
         return _grouped(workspace, params, sees)
     newest: list[str] = []

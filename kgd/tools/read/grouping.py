@@ -21,7 +21,6 @@ from kgd.memories.tasks import parsed
 from kgd.model.dates import DAY
 from kgd.model.uri import CODE_TREE, Uri, scheme_of, uri_at, workspace_of
 from kgd.retrieval.candidates import file_of
-from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
 from kgd.workspace.proposals.proposals import Marks, marks
@@ -301,7 +300,7 @@ def proposed_of_walk(session: Session, answer: Mapping[str, Any]) -> set[Uri]:
     """Select the nodes that open proposals change, in the first workspace of a walk."""
     found, walked = set[Uri](), {Uri(node["uri"]) for node in answer["nodes"]}
     for workspace in session.daemon.opened([answer["workspace"]]):
-        found |= open_proposals(workspace, visibility.sight(session, workspace.id)).changed(walked)
+        found |= open_proposals(workspace, session.sight(workspace.id)).changed(walked)
     return found
 
 
@@ -310,7 +309,7 @@ def tones_of_walk(session: Session, answer: Mapping[str, Any], colour: Colour) -
     found: dict[str, str] = {node["uri"]: UNKNOWN for node in answer["nodes"]}
     for workspace in session.daemon.opened([answer["workspace"]]):
         here = [Uri(uri) for uri in found if workspace_of(uri) in (None, workspace.id)]
-        known = tones_of(workspace, here, colour, visibility.sight(session, workspace.id))
+        known = tones_of(workspace, here, colour, session.sight(workspace.id))
         found |= {str(uri): tone for uri, tone in known.items()}
     return found
 

@@ -228,7 +228,7 @@ def _hints(
     if is_known:
         questions.note(session, workspace, wanted, found=True)
     elif not params.cursor and not is_filtered:
-        sees = visibility.sight(session, workspace.id)
+        sees = session.sight(workspace.id)
         if hint := _unknown_types(workspace, params.types, sees):
             return {"hint": hint}
         if params.query.strip():
@@ -256,7 +256,7 @@ class _Page:
     def __init__(
         self, session: Session, workspace: Workspace, limit: int, passes: Filter | None, *, with_stamps: bool
     ) -> None:
-        self.sees = visibility.sight(session, workspace.id)
+        self.sees = session.sight(workspace.id)
         self.is_far = origins.trust_in(session, workspace) == "remote"
         self.used = 0
         """Size of the lists so far, in tokens."""
@@ -319,7 +319,7 @@ def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.
 
 def answered(session: Session, workspace: Workspace, question: Question, offset: tuple[int, int] = (0, 0)) -> Retrieved:
     """The hits from `offset` on that the caller may see: by words, meaning and relations, or by tags alone."""
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
@@ -502,7 +502,7 @@ class Filter:
         """
         if not (author.strip() or area.strip() or stale):
             return None
-        sees = visibility.sight(session, workspace.id)
+        sees = session.sight(workspace.id)
         doubted = Freshness.of(workspace).doubted if sees is None else frozenset[Uri]()
         areas = _areas(session, workspace, area.strip()) if area.strip() else None
         return cls(workspace, author.strip().casefold(), areas, doubted if stale else None)
@@ -555,7 +555,7 @@ def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
 
 def _areas(session: Session, workspace: Workspace, text: str) -> frozenset[Uri]:
     """The area with this URI, id or name, in any case; of a molecule, with its atoms."""
-    found, sees = set[Uri](), visibility.sight(session, workspace.id) or anybody
+    found, sees = set[Uri](), session.sight(workspace.id) or anybody
     for kind in KINDS:
         with suppress(Invalid, NotFound):
             found.add(ids.area(session, workspace, kind, text, at="area"))

@@ -19,7 +19,7 @@ from kgd.model.escaping import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.model.usage import Link as Counted
-from kgd.tools import addressing, as_markdown, nodes, paging, visibility
+from kgd.tools import addressing, as_markdown, nodes, paging
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import Brief, ConflictAnswer, Standing
 from kgd.tools.operation import (
@@ -465,7 +465,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], 
     opened = {one.id: one for one in session.daemon.opened(ids)}
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
-        sees = visibility.sight(session, workspace.id)
+        sees = session.sight(workspace.id)
         shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts.of(answered, about=sees)]
     return shown[:most]
 
@@ -475,7 +475,7 @@ def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> N
     opened = {one.id: one for one in session.daemon.opened(ids)}
     for id in ids:
         if id in opened:
-            mark(opened[id], answers, visibility.sight(session, id))
+            mark(opened[id], answers, session.sight(id))
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:

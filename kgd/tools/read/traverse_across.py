@@ -21,7 +21,7 @@ from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, origins, visibility
+from kgd.tools import addressing, origins
 from kgd.tools.hub_reads import FarMissing
 from kgd.tools.nodes import Trust, moment
 from kgd.tools.origins import Origin
@@ -219,7 +219,7 @@ def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdErro
         last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
     here = asked.workspace
-    like = addressing.similar(here, start, visibility.sight(session, here.id)) if here else []
+    like = addressing.similar(here, start, session.sight(here.id)) if here else []
     advice = f"Similar: {', '.join(like)}." if like else Advice("Find it with ", Do("search"), ".")
     return NotFound("there is no such node", at=start, next=advice)
 

@@ -332,7 +332,7 @@ HANDED = (
 
 def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[Uri, str]]:
     """The node's own text, then the texts of its parts by URI; parts that the caller may not read are left out."""
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     found = nodes.find(workspace, uri, None, sees)
     if found is None:
         raise addressing.missing_node(workspace, uri, sees)
@@ -368,7 +368,7 @@ def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
 
 def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answer: dict[str, Any]) -> None:
     """Propose the new nodes as the caller. The commit names the model."""
-    made = list(_upserts(workspace, read, visibility.sight(session, workspace.id)))
+    made = list(_upserts(workspace, read, session.sight(workspace.id)))
     answer["counts"]["new"] = len(made)
     if not made:
         answer["next"] = "The texts mention nothing new."

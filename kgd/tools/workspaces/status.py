@@ -22,7 +22,7 @@ from kgd.git.discovery import check_configuration
 from kgd.model.access import Verb
 from kgd.model.browser_state import Pages
 from kgd.model.escaping import printable
-from kgd.tools import addressing, nodes, visibility, worktrees
+from kgd.tools import addressing, nodes, worktrees
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.paging import present
@@ -234,7 +234,7 @@ def _pages(pages: Pages | None) -> PagesAnswer | None:
 def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
     """The part of a status that the holder of a token may see: no local paths, other workspaces or hidden nodes."""
     assert session.principal is not None
-    sees = visibility.sight(session, workspace.id)
+    sees = session.sight(workspace.id)
     return {
         "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",

@@ -14,7 +14,7 @@ from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
 from kgd.model.uri import Uri
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.session import Session
@@ -291,7 +291,7 @@ def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except NoSuchNode as refusal:
-        sees = visibility.sight(session, workspace.id)
+        sees = session.sight(workspace.id)
         refusal.next = addressing.did_you_mean(workspace, Uri(refusal.at), sees)
         raise
 

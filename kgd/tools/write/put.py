@@ -19,7 +19,7 @@ from kgd.model.change import VERIFY, ChangeSet, Edit, Relate, Upsert, subject_fr
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape, ranks_behind
 from kgd.model.uri import OWNED, Uri, build, scheme_of, scheme_of_type
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, settle
@@ -152,7 +152,7 @@ def written(
 def superseded_before(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> list[str]:
     """A warning for each node that the edits supersede, if another node supersedes it already. Hidden nodes get
     none."""
-    sees, graph = visibility.sight(session, workspace.id), workspace.graph
+    sees, graph = session.sight(workspace.id), workspace.graph
     found = dict[str, None]()
     for source, type, target in _relations(edits):
         new, old = (target, source) if ranks_behind(type) else (source, target)
@@ -242,7 +242,7 @@ def rehearsed(
     """Like `answer_of`, with the changes that a dry run would make."""
     answer = cast(Rehearsed, answer_of(workspace, outcome, dry_run=dry_run, settled=settled))
     if outcome.would:
-        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+        answer["would"] = foretold(outcome.would, session.sight(workspace.id))
     return answer
 
 

@@ -11,7 +11,6 @@ from kgd.drawing import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of
-from kgd.tools.visibility import sight
 from kgd.ui.node_reading import ROWS, SYMBOL, Row, begins, is_called, listed
 from kgd.ui.pages.search import BUDGET, HITS, is_related
 from kgd.ui.visit import Entry, Handled, Page, Visit
@@ -149,7 +148,7 @@ def _is_readable(visit: Visit, text: str) -> bool:
         uri = parse(text)
     except KgdError:
         return False
-    sees = sight(visit.session(), visit.workspace)
+    sees = visit.session().sight(visit.workspace)
     return workspace_of(uri) == visit.workspace and (sees is None or sees(uri))
 
 
