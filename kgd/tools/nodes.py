@@ -11,12 +11,11 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do
 from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
-from kgd.graph.succession import successor
 from kgd.model.conflict import Conflict
 from kgd.model.escaping import printable
 from kgd.model.fields import field_of, plain_weight
 from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
-from kgd.model.uri import Uri, name_of, scheme_of, workspace_of
+from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.overlay.overlay import Overlay
 from kgd.resolution import sides_of
 from kgd.tools.paging import present
@@ -324,13 +323,6 @@ def brief(workspace: Workspace, uri: Uri) -> Brief:
     found: Brief = {"uri": uri, "type": card.type if card else "", "name": title_of(workspace, uri)}
     found |= present(summary=card.summary if card else "")
     return found
-
-
-def successor_of(workspace: Workspace, uri: Uri, sees: Sees | None) -> SuccessorAnswer | None:
-    """The node that supersedes a node of this workspace, if the caller may see it."""
-    if workspace_of(uri) not in (None, workspace.id) or (found := successor(workspace.graph, uri, sees)) is None:
-        return None
-    return {"uri": found, "name": title_of(workspace, found)}
 
 
 def overlay_of(workspace: Workspace) -> Overlay | None:

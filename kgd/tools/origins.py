@@ -15,12 +15,13 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness, verification
+from kgd.graph.succession import successor
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
 from kgd.model.escaping import fenced_value
-from kgd.model.uri import CODE_TREE, Uri, scheme_of
+from kgd.model.uri import CODE_TREE, Uri, scheme_of, workspace_of
 from kgd.tools.addressing import similar
-from kgd.tools.nodes import Trust, UnverifiedAnswer, moment, successor_of
+from kgd.tools.nodes import SuccessorAnswer, Trust, UnverifiedAnswer, moment, title_of
 from kgd.tools.paging import present
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -90,6 +91,13 @@ def mark_superseded(workspace: Workspace, answers: Sequence[Any], sees: Sees | N
     for answer in answers:
         if found := successor_of(workspace, answer["uri"], sees):
             answer["superseded_by"] = found
+
+
+def successor_of(workspace: Workspace, uri: Uri, sees: Sees | None) -> SuccessorAnswer | None:
+    """The node that supersedes a node of this workspace, if the caller may see it."""
+    if workspace_of(uri) not in (None, workspace.id) or (found := successor(workspace.graph, uri, sees)) is None:
+        return None
+    return {"uri": found, "name": title_of(workspace, found)}
 
 
 def unverified_answer(one: Unverified) -> UnverifiedAnswer:

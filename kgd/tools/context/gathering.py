@@ -32,7 +32,8 @@ from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import ABOUT_PATH, ABOUT_SYMBOL
 from kgd.tools import code_facts, file_paths, visibility
 from kgd.tools.file_paths import Places, above
-from kgd.tools.nodes import SuccessorAnswer, overlay_of, successor_of, title_of
+from kgd.tools.nodes import SuccessorAnswer, overlay_of, title_of
+from kgd.tools.origins import successor_of
 from kgd.tools.read import questions
 from kgd.tools.read.search import answered
 from kgd.tools.session import Session
