@@ -105,8 +105,9 @@ def encode_settings(settings: Settings) -> bytes:
     return canonical.dump(plain_settings(settings)).encode()
 
 
+@lru_cache(maxsize=16)
 def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Settings:
-    """Parse `kgd.yaml`.
+    """Parse `kgd.yaml`. Cached, since a sync round reads the same file of several commits.
 
     Raises:
         Invalid, Refused, Limit: As for nodes.
