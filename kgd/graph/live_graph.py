@@ -121,6 +121,10 @@ class LiveGraph:
     def aliases(self, uri: Uri) -> tuple[Uri, ...]:
         return self._aliases.get(uri, ())
 
+    def relates(self, source: Uri, type: str, target: Uri) -> bool:
+        """Whether the source has a relation of this type to exactly this URI, which may be a former name."""
+        return type in self._layers.succ(source).get(target, {})
+
     def relation_data(self, source: Uri, target: Uri, type: str) -> Mapping[str, Json]:
         """A relation's data, without its weight; empty if there is no such relation."""
         attributes = self._layers.succ(source).get(target, {}).get(type, {})

@@ -23,7 +23,8 @@ from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote, parse_url
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.graph.edges import Edge
+from kgd.graph.edges import Card
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.change import Author, ChangeSet, Edit
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
@@ -219,13 +220,12 @@ class _Around(Surroundings):
     def memory_names(self) -> list[str]:
         return [paths.path_of(uri, self.sharded) for uri in self._nodes]
 
-    def incoming(self, uri: Uri) -> list[Edge]:
-        return [
-            Edge(relation.weight, node.uri, relation.type)
-            for node in self._nodes.values()
-            for relation in node.relations
-            if relation.target == uri
-        ]
+    @property
+    def graph(self) -> LiveGraph:
+        graph = LiveGraph(WS)
+        for node in self._nodes.values():
+            graph.put(Card(node.uri, node.type, node.label, node.summary, None, ""), node.relations, node.aliases)
+        return graph
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return None

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
+from kgd.model.change import Author, Delete
+from kgd.model.uri import Uri
+from kgd.workspace.proposals import proposals
+from kgd.workspace.workspace import Workspace
+from tests import builders
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
 
@@ -212,6 +217,36 @@ def test_relations_deleted_with_their_target_are_not_broken_links(ask: Ask) -> N
     assert ask.put(changes=[*apart[1:], third])["warnings"] == []
     [warning] = ask.put(changes={"op": "delete", "uri": "gone"})["warnings"]
     assert warning.startswith("1 relation(s) of other nodes lead to concept://shop/gone")
+
+
+def broken(answer: Any) -> list[str]:
+    return [one for one in answer["warnings"] if one.endswith("are now broken links")]
+
+
+def test_each_way_to_remove_a_linked_node_warns_of_broken_links(ask: Ask, ws: Workspace) -> None:
+    made = ask.put(changes=upsert("gone"))["commit"]
+    base = bytes.fromhex(ws.tip)
+    ask.put(changes=upsert("kept", relations=[{"type": "uses", "target": "gone"}]))
+    said = ["1 relation(s) of other nodes lead to concept://shop/gone and are now broken links"]
+    assert broken(ask.put(changes={"op": "revert", "commit": made}, dry_run=True)) == said
+    assert broken(ask.review(revert="gone", dry_run=True)["reverted"]) == said
+    delete = builders.change(Delete(Uri("concept://shop/gone")), author=Author("Bob", "bob@example.org", "tests"))
+    proposal, *_ = proposals.propose(ws, delete, base, holder="bob")
+    assert broken(ask.accept(name=proposal.id, dry_run=True)) == said
+    assert broken(ask.accept(name=proposal.id)) == said
+    ask.revert(commit="HEAD")
+    assert broken(ask.undo(commit=made)) == said
+
+
+def test_a_relation_to_a_former_name_or_to_a_path_of_the_code_is_no_broken_link(ask: Ask) -> None:
+    link = {"type": "uses", "target": "old"}
+    ask.put(changes=[upsert("old"), upsert("kept", relations=[link, {"type": "about", "target": "./README.md"}])])
+    assert not broken(ask.put(changes={"op": "move", "uri": "old", "to": "new"}))
+    ask.put(changes=upsert("late", relations=[{"type": "uses", "target": "new"}]))
+    [said] = broken(ask.undo(commit="HEAD~1"))
+    assert said.startswith("1 relation(s) of other nodes lead to concept://shop/new ")
+    ask.put(changes=upsert("./README.md", summary="stored"))
+    assert not broken(ask.put(changes={"op": "delete", "uri": "./README.md"}))
 
 
 def test_a_relation_with_two_values_gets_a_warning(ask: Ask) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
@@ -26,14 +27,23 @@ from kgd.model.uri import Uri
 from kgd.workspace.answers import Outcome, Would
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
+from kgd.workspace.parts import node_in
 from kgd.workspace.proposals import proposals, records
 from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, is_name, left_of, vet
 from kgd.workspace.proposals.records import Bundle, shared
 from kgd.workspace.publishing.adoption import check_signatures
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.broken_links import broken_by
 from kgd.workspace.writing.secrets import refuse_secret_text
 from kgd.workspace.writing.touched_nodes import Permit, Touched, of_files, touched_by
-from kgd.workspace.writing.transaction import RESOLVED_BY, Transaction, commit_of, dry_run_effect, message_of
+from kgd.workspace.writing.transaction import (
+    RESOLVED_BY,
+    Transaction,
+    commit_of,
+    dry_run_effect,
+    entries_of,
+    message_of,
+)
 from kgd.workspace.writing.writer import Staged
 
 ORIGIN = "Kgd-Origin"
@@ -196,11 +206,12 @@ def _whole(
         )
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
+        warnings = _warnings(workspace, staging, files, touched, merged)
         staging.write(files)
         tree = staging.write_tree()
         also = _also(workspace, proposal, staging, is_done=True)
         made = _commit(workspace, staging, tree, [tip, commit], signature(author, workspace.now()), text)
-        return Staged(_outcome(made, touched, merged, would), made, None, also=also)
+        return Staged(_outcome(made, touched, warnings, would), made, None, also=also)
 
     return job
 
@@ -240,11 +251,12 @@ def _part(
         )
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
+        warnings = _warnings(workspace, staging, files, touched, merged)
         changed = staging.write(files)
         by = Signature(original.author.name, original.author.email, workspace.now())
         made = _commit(workspace, staging, staging.write_tree(), [tip], by, text)
         also = _also(workspace, proposal, staging, is_done=left == files)
-        return Staged(_outcome(made, touched, merged, would), made, changed, by, also=also)
+        return Staged(_outcome(made, touched, warnings, would), made, changed, by, also=also)
 
     return job
 
@@ -275,9 +287,24 @@ def _authorize(permit: Permit | None, staging: Staging, workspace: Workspace, to
         permit(touched, policy_in(staging.read(SETTINGS), workspace.id))
 
 
-def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree, would: Would | None) -> Outcome:
+def _warnings(
+    workspace: Workspace, staging: Staging, files: Mapping[str, bytes | None], touched: Touched, merged: MergedTree
+) -> tuple[str, ...]:
+    """Warnings about conflicts with newer changes, and about links that the acceptance of these files breaks."""
     uris = {one.uri for one in merged.conflicts} & touched.uris
-    warnings = tuple(f"{uri} was also changed here: both versions are kept as a conflict" for uri in sorted(uris))
+    disputed = (f"{uri} was also changed here: both versions are kept as a conflict" for uri in sorted(uris))
+    if all(data is not None and not paths.is_part_path(path) for path, data in files.items()):
+        return tuple(disputed)
+    changed = {
+        uri: node_in(path, after)
+        for path, data in files.items()
+        if paths.is_node_path(path) or paths.is_part_path(path)
+        for uri, _, after in entries_of(path, staging.read(path), data)
+    }
+    return (*disputed, *broken_by(changed, workspace.graph, workspace.in_overlay))
+
+
+def _outcome(commit: ObjectId, touched: Touched, warnings: tuple[str, ...], would: Would | None) -> Outcome:
     return Outcome(commit.hex(), tuple((uri, 0) for uri in sorted(touched.uris)), warnings=warnings, would=would)
 
 

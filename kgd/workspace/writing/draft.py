@@ -43,7 +43,6 @@ class Draft:
         self.now = now
         """Unix seconds of the change."""
         self.warnings: list[str] = []
-        self.deleted: list[Uri] = []
         self.settled: list[str] = []
         self.carried: set[str] = set()
         """Conflict records that are kept under another name."""
@@ -72,16 +71,9 @@ class Draft:
         """The node with the changes made so far."""
         return self._after[uri] if uri in self._after else self.before(uri)
 
-    def incoming(self, uri: Uri) -> int:
-        """The number of relations to a node that remain after this change."""
-        count = 0
-        for edge in self.around.incoming(uri):
-            source = self._after.get(edge.target) if edge.target in self._after else None
-            left = source.relations if source else ()
-            count += edge.target not in self._after or any(
-                (one.type, self.around.resolve(one.target)) == (edge.type, uri) for one in left
-            )
-        return count
+    def changed(self) -> dict[Uri, Node | None]:
+        """The changed nodes with the changes made so far; None for a removed node."""
+        return {uri: self._after[uri] for uri in self.touched()}
 
     def exists(self, uri: Uri) -> bool:
         """Whether the node exists, even with an unreadable file. Does not read the node."""

@@ -33,6 +33,7 @@ from kgd.model.node import (
 )
 from kgd.model.uri import IN_CODE, OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace import memory_files
+from kgd.workspace.writing.broken_links import broken_by
 from kgd.workspace.writing.draft import Draft, is_resource
 from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
 
@@ -158,7 +159,6 @@ def _delete(edit: Delete, draft: Draft) -> None:
     _required(draft, uri)
     _expect(draft, uri, edit.expect_version)
     draft.remove(uri)
-    draft.deleted.append(uri)
 
 
 @apply.register
@@ -294,12 +294,11 @@ def check_links(draft: Draft) -> None:
     """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept. A revert restores a
     relation to a missing file of the code as it was, without a node for the file.
 
-    Remaining relations to a deleted node, and probably misspelt relation types, give a warning as well.
+    Remaining relations to a removed node, and probably misspelt relation types, give a warning as well.
     """
     types, gone = dict[str, None](), dict[Uri, None]()
-    for uri in dict.fromkeys(draft.deleted):
-        if draft.node(uri) is None and (incoming := draft.incoming(uri)):
-            draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are now broken links")
+    if None in (changed := draft.changed()).values():
+        draft.warnings += broken_by(changed, draft.around.graph, draft.around.in_overlay)
     for uri in draft.touched():
         node, before = draft.node(uri), draft.before(uri)
         if node is None:

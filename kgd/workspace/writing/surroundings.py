@@ -4,13 +4,13 @@ commit."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgd.codec.paths import MEMORY_FOLDER, conflict_path, is_part_path, part_folder_of, path_of
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.graph.edges import Edge
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace import memory_files
@@ -71,6 +71,11 @@ class Surroundings:
             self.past, self.served, self.sent, self.count, self.in_overlay, self.knows_workspace, base, tip
         )
 
+    @property
+    def graph(self) -> LiveGraph:
+        """The graph at the served tip, also for the surroundings at an older commit."""
+        return self.served.graph
+
     def resolve(self, uri: Uri) -> Uri:
         return self.served.graph.resolve(uri)
 
@@ -88,9 +93,6 @@ class Surroundings:
         """The parts that may contain the node; None if that can only be found in the tree."""
         at = self.served.locations.part_with(uri)
         return (at.path,) if at else ()
-
-    def incoming(self, uri: Uri) -> Sequence[Edge]:
-        return self.served.graph.into(uri)
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return self.served.invalid_file(path)

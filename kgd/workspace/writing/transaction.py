@@ -228,7 +228,7 @@ def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: C
         if not (paths.is_node_path(path) or paths.is_part_path(path)):
             others.append(FileChange(path, _text(read(path)), _text(data)))
             continue
-        for uri, before, after in _entries(path, read(path), data):
+        for uri, before, after in entries_of(path, read(path), data):
             if len(nodes) >= NODES_SHOWN:
                 left += 1
             else:
@@ -236,7 +236,7 @@ def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: C
     return Would(message, author, tuple(nodes), tuple(others), left, not files)
 
 
-def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
+def entries_of(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
     """The changed nodes of a file with their bytes before and after: one for a node's file, several for a part."""
     if not paths.is_part_path(path):
         node = node_in(path, after) or node_in(path, before)

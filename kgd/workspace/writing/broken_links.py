@@ -1,0 +1,49 @@
+"""Broken links of a change: warnings about remaining relations to the nodes that the change removes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+
+from kgd.graph.live_graph import LiveGraph
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+
+NAMED = 20
+"""Maximum number of removed nodes with a warning of their own."""
+
+
+def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: Callable[[Uri], bool]) -> Iterator[str]:
+    """Warnings about relations that a change breaks.
+
+    A relation is not broken if its target is still in the code tree, or is a former name of a node. O(relations to the
+    removed nodes).
+
+    Args:
+        changed: The changed nodes after the change; None for a removed node.
+        graph: The graph before the change.
+    """
+    names = {alias for node in changed.values() if node for alias in node.aliases}
+
+    def is_there(uri: Uri) -> bool:
+        return changed.get(uri) is not None or uri in names or in_overlay(uri)
+
+    def count(gone: Uri) -> int:
+        every = (gone, *graph.aliases(gone))
+        lost = [one for one in every if not is_there(one)]
+        found = 0
+        for edge in graph.into(gone) if lost else ():
+            source = edge.target
+            if source in changed:
+                relations = node.relations if (node := changed[source]) else ()
+                found += any(one.type == edge.type and one.target in lost for one in relations)
+            else:
+                found += lost == list(every) or any(graph.relates(source, edge.type, one) for one in lost)
+        return found
+
+    removed = (uri for uri in sorted(changed) if changed[uri] is None and uri in graph)
+    broken = ((uri, left) for uri in removed if (left := count(uri)))
+    for uri, left in islice(broken, NAMED):
+        yield f"{left} relation(s) of other nodes lead to {uri} and are now broken links"
+    if more := sum(1 for _ in broken):
+        yield f"relations of other nodes lead to {more} more deleted nodes and are now broken links"
