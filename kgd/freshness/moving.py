@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kgd.freshness.citations import VERIFIED, moved, note
+from kgd.code_history.history import CodeHistory
+from kgd.errors import KgdError
+from kgd.freshness.citations import VERIFIED, Citation, moved, note, parse
 from kgd.freshness.freshness import Checked, Freshness
-from kgd.model.change import Delete, Edit, Move, difference
+from kgd.model.change import Delete, Edit, Move, Settle, difference
+from kgd.model.conflict import PLACE, Conflict
+from kgd.model.escaping import printable
 from kgd.model.fields import CITES
-from kgd.model.node import Json, Node
+from kgd.model.merge_graph import with_decision
+from kgd.model.node import Json, Node, Relation
 from kgd.model.uri import IN_CODE, Uri, path_of, scheme_of, uri_at, workspace_of
+from kgd.workspace.writing.settling import is_about_node
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -51,6 +57,67 @@ def moving_edits(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, 
             edits += made
             facts += 1
     return (*edits, *bare), facts
+
+
+def settlement(workspace: Workspace, conflict: Conflict, settle: Settle) -> tuple[tuple[Edit, ...], list[str]]:
+    """The edits that settle a conflict, and warnings: a chosen side may cite code by a path from before a rename, or be
+    related to it; the node then gets the present path.
+
+    A wrong decision is left to the settlement itself, which refuses it.
+    """
+    if PLACE in settle.fields or not is_about_node(conflict):
+        return (settle,), []
+    uri = workspace.graph.resolve(conflict.uri)
+    try:
+        node = workspace.node(uri)
+        for name, value in settle.fields.items():
+            node = with_decision(node, uri, name, value)
+        undisputed = node
+        for name in settle.fields:
+            undisputed = with_decision(undisputed, uri, name, None)
+    except KgdError:
+        return (settle,), []
+    if node is None:
+        return (settle,), []
+    there, moved = _following(workspace, undisputed, node)
+    warnings = [f"{printable(was)} was renamed; the resolution names {printable(now)}" for was, now in moved.items()]
+    return (settle, *difference(node, there)), warnings
+
+
+def _following(workspace: Workspace, before: Node | None, node: Node) -> tuple[Node, dict[str, str]]:
+    """The node with the present paths of renamed code in all citations and relations that `before` lacks, and these
+    paths by the former ones."""
+    freshness = Freshness.of(workspace)
+    if freshness.code is None:
+        return node, {}
+    known = {one.key for one in before.relations} if before else set()
+    new = [one for one in node.relations if one.key not in known]
+    paths = {one.path for one in _cited(node, workspace.id)} - {one.path for one in _cited(before, workspace.id)}
+    paths |= {path for one in new if (path := _path(one, workspace.id))}
+    renamed = CodeHistory.of(workspace).renamed
+    found = {path: now for path in sorted(paths) if (now := renamed(path))}
+    for was, now in found.items():
+        there = uri_at("dir" if (freshness.code.root / now).is_dir() else "file", workspace.id, now)
+        if there is not None:
+            to = _Rename(workspace.id, was, there)
+            chosen = (replace(one, target=target) for one in new if (target := to.uri(one.target)))
+            node = to.node(node, freshness).with_relation(*chosen)
+    return node, found
+
+
+def _cited(node: Node | None, workspace: str) -> Iterator[Citation]:
+    cites = node.data.get(CITES) if node else None
+    for text in cites if isinstance(cites, list) else [cites]:
+        if isinstance(text, str) and (one := parse(text, workspace)):
+            yield one
+
+
+def _path(relation: Relation, workspace: str) -> str:
+    """The path of the code to which a relation leads; empty for others."""
+    scheme, path = scheme_of(relation.target), path_of(relation.target)
+    if scheme not in IN_CODE or workspace_of(relation.target) != workspace:
+        return ""
+    return path.rpartition("/")[0] if scheme == "symbol" else path
 
 
 def _targets(workspace: Workspace, old: str) -> Iterator[Uri]:

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from kgd.config.credentials import secret
 from kgd.errors import KgdError, NotFound
+from kgd.freshness.moving import settlement
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.conflict import Conflict
@@ -211,8 +212,8 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
     """
     resolved: list[Resolved] = []
     for id, decision in found.decided.items():
-        edit = Settle(id, decision.fields, as_shown=True)
-        changes = ChangeSet((edit,), session.author(workspace), operation="resolve", resolved_by=decision.label)
+        edits, _ = settlement(workspace, decision.conflict, Settle(id, decision.fields, as_shown=True))
+        changes = ChangeSet(edits, session.author(workspace), operation="resolve", resolved_by=decision.label)
         try:
             outcome = session.submit(workspace, changes, verb=Verb.RESOLVE)
         except NotFound:

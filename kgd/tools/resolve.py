@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, StringConstraints
@@ -10,8 +10,10 @@ from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
+from kgd.freshness.moving import settlement
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Settle
+from kgd.model.change import ChangeSet, Edit, Settle
+from kgd.model.conflict import Conflict
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes
@@ -77,11 +79,13 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
     if any(suggestions.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)
-    edits, _ = _chosen(session, workspace, dict(enumerate(params.resolutions)), repeats=False)
-    changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
+    chosen, _ = _chosen(session, workspace, dict(enumerate(params.resolutions)), repeats=False)
+    edits, (changed, moved) = [edit for _, edit in chosen], _with_moves(session, workspace, chosen)
+    changes = ChangeSet(changed, session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
     settled = {one.conflict for one in edits}
     answer = cast(ResolveResult, rehearsed(session, workspace, outcome, dry_run=params.dry_run, settled=settled))
+    answer["warnings"] += moved
     if not outcome.repeated:
         reads = session.settles(workspace)
         answer["settled"] = [
@@ -258,7 +262,8 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     if partial := [n for n, one in others.items() if one.only]:
         at = f"resolutions[{partial[0]}]"
         raise Invalid("`only` is for proposals", at=at, next="Take a side or base, or give fields.")
-    edits, resolved = _chosen(session, workspace, others, repeats=True)
+    chosen, resolved = _chosen(session, workspace, others, repeats=True)
+    edits = [edit for _, edit in chosen]
     given = {edit.conflict for edit in edits}
     open_now, before = _asked_for(session, workspace, params)
     fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
@@ -271,7 +276,8 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
         "next": "",
     }
     if edits:
-        changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
+        changed, _ = _with_moves(session, workspace, chosen)
+        changes = ChangeSet(changed, session.author(workspace), operation="resolve")
         answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit
         answer["resolved"] += [_resolved(session, workspace, edit) for edit in edits]
     answer["resolved"] += settle(session, workspace, consulted)
@@ -290,8 +296,8 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
 
 def _chosen(
     session: Session, workspace: Workspace, choices: Mapping[int, Resolution], *, repeats: bool
-) -> tuple[list[Settle], list[Resolved]]:
-    """The caller's decisions as edits and, if a repeated call succeeds, the conflicts settled earlier.
+) -> tuple[list[tuple[Conflict, Settle]], list[Resolved]]:
+    """The caller's decisions with their conflicts and, if a repeated call succeeds, the conflicts settled earlier.
 
     Args:
         choices: The decisions by their index in the call.
@@ -299,7 +305,7 @@ def _chosen(
     Raises:
         NotFound: A conflict is not open; the error reports who settled it.
     """
-    edits, before = [], []
+    chosen, before = [], []
     for index, choice in choices.items():
         at = f"resolutions[{index}]"
         try:
@@ -309,8 +315,18 @@ def _chosen(
                 raise _settled_already(session, workspace, choice.id, at) or gone from None
             before.append(settled)
             continue
-        edits.append(Settle(found.id, _decided(found, choice, at)))
-    return edits, before
+        chosen.append((found.conflict, Settle(found.id, _decided(found, choice, at))))
+    return chosen, before
+
+
+def _with_moves(
+    session: Session, workspace: Workspace, chosen: Sequence[tuple[Conflict, Settle]]
+) -> tuple[tuple[Edit, ...], list[str]]:
+    """The edits of `settlement` for these decisions, and its warnings. The holder of a token learns no path."""
+    if session.principal is not None:
+        return tuple(edit for _, edit in chosen), []
+    found = [settlement(workspace, conflict, edit) for conflict, edit in chosen]
+    return tuple(edit for edits, _ in found for edit in edits), [one for _, told in found for one in told]
 
 
 def _resolved(session: Session, workspace: Workspace, edit: Settle) -> Resolved:

@@ -230,7 +230,7 @@ def test_a_rename_in_the_index_of_git_is_followed_before_its_commit(ask: Ask, co
     git(code, "mv", SESSION, LOGIN)
     assert becomes_stale(ask, CITING)["unverified"]["reason"].endswith(f"not committed yet, now {LOGIN}")
     assert f"uri={SESSION}, to={LOGIN}" in ask.stale()["next"]
-    assert [one["moved"] for one in ask.broken()["broken"]] == [LOGIN]
+    until(lambda: [one["moved"] for one in ask.broken()["broken"]] == [LOGIN])
     until(lambda: {one["uri"] for one in ask.context(paths=LOGIN)["items"]} == {CITING, RELATED})
     assert {one["uri"] for one in ask.code_file(uri=f"./{LOGIN}")["notes"]} == {CITING, RELATED}
     git(code, "mv", LOGIN, SESSION)
@@ -391,3 +391,49 @@ def test_a_path_is_led_without_its_commit() -> None:
     assert moved("a/", "shop", to) == "b/"
     assert moved("other.py@1a2b3c4d", "shop", to) == "other.py@1a2b3c4d"
     assert moved("https://example.org/a.py", "shop", to) == "https://example.org/a.py"
+
+
+def disagree_about_a_link(ask: Ask, code: Path) -> None:
+    """Make an open conflict about the relation to the file before its rename, as after a change on another machine: a
+    revert, after the facts were moved, of a change before that."""
+    link = {"type": "about", "target": f"./{SESSION}"}
+    ask.put(changes=upsert(RELATED, relations=[{**link, "weight": 0.7}]), message="weight")
+    before = ask.history(limit=1)["commits"][0]["commit"]
+    rename(code)
+    until(lambda: CodeHistory.of(ask.session.daemon.workspace("shop")).renamed(SESSION) == LOGIN)
+    move(ask)
+    ask.revert(commit=before)
+    [conflict] = ask.conflicts()["conflicts"]
+    assert all(SESSION in field.replace("~1", "/") for field in conflict["fields"])
+
+
+@pytest.mark.usefixtures("facts")
+@pytest.mark.parametrize("tool", ["resolve", "resolve_conflicts"])
+def test_the_side_of_a_conflict_from_before_a_rename_leads_to_the_new_path(ask: Ask, code: Path, tool: str) -> None:
+    disagree_about_a_link(ask, code)
+    [conflict] = ask.conflicts()["conflicts"]
+    [sides] = [field["sides"] for field in conflict["fields"].values()]
+    [chosen] = [one for one in sides if one["value"] is not None]
+    getattr(ask, tool)(resolutions=[{"id": conflict["id"], "take": chosen["side"]}])
+    [relation] = ask.get(uris=RELATED, include=["relations"])["nodes"][0]["relations"]
+    assert (relation["target"], relation["weight"]) == (f"file://shop/{LOGIN}", 0.5)
+    assert ask.broken()["broken"] == []
+    assert node(ask, f"file://shop/{LOGIN}")["version"] == 0
+    assert ask.get(uris=f"file://shop/{SESSION}")["missing"]
+
+
+@pytest.mark.usefixtures("facts")
+def test_the_side_of_a_conflict_with_a_missing_path_stores_no_node_for_it(ask: Ask, code: Path) -> None:
+    ask.put(changes=upsert(RELATED, relations=[{"type": "about", "target": f"./{SESSION}", "weight": 0.7}]))
+    weighed = ask.history(limit=1)["commits"][0]["commit"]
+    unlink = {"op": "unrelate", "source": RELATED, "target": f"file:{SESSION}", "type": "about"}
+    ask.put(changes=unlink)
+    (code / SESSION).unlink()
+    until(lambda: ask.get(uris=f"./{SESSION}")["missing"])
+    ask.revert(commit=weighed)
+    ask.put(changes=unlink)
+    [conflict] = ask.conflicts()["conflicts"]
+    [chosen] = [one for field in conflict["fields"].values() for one in field["sides"] if one["value"] is not None]
+    done = ask.resolve(resolutions=[{"id": conflict["id"], "take": chosen["side"]}])
+    assert [one["uri"] for one in ask.broken()["broken"]] == [f"file://shop/{SESSION}"]
+    assert any("the restored link to it is broken" in one for one in done["warnings"])

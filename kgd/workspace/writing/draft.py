@@ -47,7 +47,7 @@ class Draft:
         self.carried: set[str] = set()
         """Conflict records that are kept under another name."""
         self.restored: set[tuple[Uri, tuple[str, str]]] = set()
-        """Relations that a revert restored, as the source and the key."""
+        """Relations that a revert or the settlement of a conflict restored, as the source and the key."""
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}

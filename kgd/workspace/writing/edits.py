@@ -291,8 +291,8 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
 
 
 def check_links(draft: Draft) -> None:
-    """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept. A revert restores a
-    relation to a missing file of the code as it was, without a node for the file.
+    """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept. A revert, or the
+    settlement of a conflict, restores a relation to a missing file of the code without a node for the file.
 
     Remaining relations to a removed node, and probably misspelt relation types, give a warning as well.
     """

@@ -169,6 +169,7 @@ def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
                 draft.remove(uri)
             else:
                 draft.put(node)
+                draft.restored.update((uri, relation.key) for relation in node.relations)
 
 
 def is_about_node(conflict: Conflict) -> bool:
