@@ -53,6 +53,8 @@ TESTED = 200
 """Number of candidates whose significance is tested, most frequent first."""
 FORMER = 20
 """Maximum number of former paths of a file."""
+SPARE = 20
+"""Number of further files to rank, in place of those that are not in the work tree."""
 RENAMED = 1_000
 """Maximum number of renamed files of a folder to compare."""
 
@@ -133,9 +135,15 @@ class CodeHistory:
         """The files that a task will touch, most likely first, each with the commits that suggest it.
 
         `seeds` are files that a search of the code found, with scores (1 is the best). They are ranked together with
-        files of past commits with similar messages, files with matching paths, and their companions.
+        files of past commits with similar messages, files with matching paths, and their companions. A file that was
+        moved or deleted, but not committed yet, has its new path or is left out.
         """
-        return self._ask(lambda index: evidence.files_for(index, query, limit, seeds or {}), [])
+        found = self._ask(lambda index: evidence.files_for(index, query, limit + SPARE, seeds or {}), [])
+        here = dict[str, LikelyFile]()
+        for one in found:
+            if path := self._now(one.path):
+                here.setdefault(path, one._replace(path=path))
+        return list(here.values())[:limit]
 
     def commits_for(
         self, query: str, limit: int = 10, *, since: int | None = None, until: int | None = None
@@ -150,9 +158,11 @@ class CodeHistory:
         """Other files that usually change together with the given files, most frequent first.
 
         Each of them passes Fisher's exact test at 1 %, corrected for the number of candidates. Commits of more than 30
-        files are ignored.
+        files are ignored. Uncommitted moves and deletions count as in `files_for`.
         """
-        return self._ask(lambda index: _companions(index, paths, limit), [])
+        found = self._ask(lambda index: _companions(index, paths, limit + SPARE), [])
+        here = (one._replace(path=path) for one in found if (path := self._now(one.path)))
+        return [one for one in here if not _is_among(one.path, paths)][:limit]
 
     def lately(
         self, paths: Sequence[str], limit: int = 8, *, since: int | None = None, until: int | None = None
@@ -220,6 +230,13 @@ class CodeHistory:
                 self._renames = stamp, renames
             return renames
         return {}
+
+    def _now(self, path: str) -> str:
+        """The path in the work tree of a committed file; empty if it has none."""
+        if not self._is_gone(path):
+            return path
+        now = self._staged().get(path, "")
+        return "" if self._is_gone(now) else now
 
     def _is_gone(self, path: str) -> bool:
         """Whether the work tree has nothing at a path."""

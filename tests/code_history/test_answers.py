@@ -140,6 +140,19 @@ def test_files_that_change_together_pass_the_test(shop: CodeHistory) -> None:
     assert shop.companions(["src/session.py"]) == shop.companions(["docs/"]) == shop.companions([""]) == []
 
 
+def test_a_file_that_is_moved_but_not_committed_is_named_by_its_new_path(code: Code, shop: CodeHistory) -> None:
+    git(code.root, "mv", "tests/test_cart.py", "tests/test_basket.py")
+    [first, second, *_] = shop.files_for("prices are rounded twice in the cart")
+    assert {first.path, second.path} == {"src/cart.py", "tests/test_basket.py"}
+    assert [one.path for one in shop.companions(["src/cart.py"])] == ["tests/test_basket.py"]
+
+
+def test_a_file_that_is_deleted_but_not_committed_is_not_named(code: Code, shop: CodeHistory) -> None:
+    (code.root / "tests/test_cart.py").unlink()
+    assert "tests/test_cart.py" not in [one.path for one in shop.files_for("prices are rounded twice in the cart")]
+    assert shop.companions(["src/cart.py"]) == []
+
+
 def test_few_common_commits_are_chance(code: Code) -> None:
     code.commits([("both", "a", "b")] * 3 + [("one", "c")] * 2)
     assert code.history().companions(["a"]) == []

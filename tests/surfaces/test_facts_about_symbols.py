@@ -66,6 +66,29 @@ def test_context_of_a_name_has_the_facts_about_its_symbol_first(ask: Ask, name: 
     assert set(uris(several)[:2]) == {ABOUT, CITING}
 
 
+@pytest.mark.parametrize("names", [["rotate_all"], ["rotate_all", "drop"]])
+def test_context_of_a_name_has_the_facts_about_its_file_and_folder_and_the_rules_of_its_area(
+    ask: Ask, names: list[str]
+) -> None:
+    folder = {"type": "about", "target": "./src/auth"}
+    ask.put(
+        changes=[
+            upsert("insight://shop/folder", summary="Only the auth team may change it.", relations=[folder]),
+            {
+                "op": "upsert",
+                "type": "atom",
+                "name": "Auth",
+                "content": "No plain keys.",
+                "data": {"paths": ["src/auth/**"]},
+            },
+        ]
+    )
+    found = {one["uri"]: one["why"] for one in ask.context(paths=names)["items"]}
+    assert f"about {KEYS}" in found[WHOLE]
+    assert found["insight://shop/folder"] == "about src/auth/"
+    assert found["atom://shop/Auth"] == f"owns {KEYS}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("address", [f"{KEYS}#Keys.rotate_all", f"./{KEYS}#Keys.rotate_all", ROTATE])
 def test_context_of_a_symbol_has_its_facts_first_and_then_the_facts_of_its_file(ask: Ask, address: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -157,10 +157,10 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     workspace = addressing.choose(session, params.workspace, texts)
     named = file_paths.names(session, workspace, params.paths)
     params = _with_sentences_asked(session, workspace, params, named)
-    several = [*named] if len(named) > 1 else []  # a single name is the question, and finds these facts
-    asked = _gathered(session, workspace, params, several)
+    symbols = {name: code_facts.called(session, workspace, name) for name in named}
+    asked = _gathered(session, workspace, params, symbols)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
-        asked = _gathered(session, workspace, params, several)  # texts written a moment ago may match by meaning now
+        asked = _gathered(session, workspace, params, symbols)  # texts written a moment ago may match by meaning now
     if params.question.strip():
         gathering.note_question(asked.findings, params.question, named=params.workspace is not None)
     found = asked.findings.dated()
@@ -249,10 +249,13 @@ def _with_sentences_asked(
     return params.model_copy(update={"paths": paths, "question": " ".join(filter(None, [*found, question]))})
 
 
-def _gathered(session: Session, workspace: Workspace, params: ContextParams, names: Sequence[str]) -> _Asked:
-    """All findings for the paths, the task, the question and these names of symbols together."""
+def _gathered(
+    session: Session, workspace: Workspace, params: ContextParams, named: Mapping[str, Sequence[Uri]]
+) -> _Asked:
+    """All findings for the paths, the task, the question and these names, each with its symbols, together."""
     asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
-    gathering.by_symbols(asked.findings, [uri for name in names for uri in code_facts.called(session, workspace, name)])
+    if len(named) > 1:  # a single name is the question, and finds these facts
+        gathering.by_symbols(asked.findings, [uri for symbols in named.values() for uri in symbols])
     asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
@@ -269,6 +272,9 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams, nam
     if params.question.strip():
         gathering.by_question(asked.findings, params.question)
         asked.about, asked.query = asked.about or "this question", asked.query or params.question
+    gathering.around_symbols(
+        asked.findings, [s for found in named.values() if len(found) <= code_facts.FEW_CALLED for s in found]
+    )
     if texts:
         texts, symbols = past.with_symbols(session, workspace, texts)
         known = gathering.by_symbols(asked.findings, symbols)

@@ -330,6 +330,19 @@ def by_symbols(findings: Findings, symbols: Sequence[Uri]) -> set[Uri]:
     return known
 
 
+def around_symbols(findings: Findings, symbols: Sequence[Uri]) -> None:
+    """Find the areas of the symbols' files, and the nodes about these files and their folders, as `by_paths` does."""
+    files = list(dict.fromkeys(path_of(symbol).rpartition("/")[0] for symbol in symbols))
+    paths = [path for path in files if _may_see_file(findings, path)]
+    _areas(findings, paths)
+    former = file_paths.former(findings.session, findings.workspace, paths)
+    for path in paths:
+        for was in (path, *former.get(path, ())):
+            _naming(findings, was, path)
+    _above(findings, paths)
+    _above_former(findings, former)
+
+
 def by_task(findings: Findings, task: Task) -> None:
     """Find the task's dependencies, nodes recorded for it, and nodes with its keywords as tags."""
     findings.leave_out(task.uri)
