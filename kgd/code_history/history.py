@@ -138,7 +138,7 @@ class CodeHistory:
         files of past commits with similar messages, files with matching paths, and their companions. A file that was
         moved or deleted, but not committed yet, has its new path or is left out.
         """
-        found = self._ask(lambda index: evidence.files_for(index, query, limit + SPARE, seeds or {}), [])
+        found = self._ask(lambda index: evidence.files_for(index, query, limit + SPARE, seeds or {}), list[LikelyFile]())
         here = dict[str, LikelyFile]()
         for one in found:
             if path := self._now(one.path):
@@ -160,7 +160,7 @@ class CodeHistory:
         Each of them passes Fisher's exact test at 1 %, corrected for the number of candidates. Commits of more than 30
         files are ignored. Uncommitted moves and deletions count as in `files_for`.
         """
-        found = self._ask(lambda index: _companions(index, paths, limit + SPARE), [])
+        found = self._ask(lambda index: _companions(index, paths, limit + SPARE), list[Companion]())
         here = (one._replace(path=path) for one in found if (path := self._now(one.path)))
         return [one for one in here if not _is_among(one.path, paths)][:limit]
 

@@ -250,12 +250,12 @@ def _with_sentences_asked(
 
 
 def _gathered(
-    session: Session, workspace: Workspace, params: ContextParams, named: Mapping[str, Sequence[Uri]]
+    session: Session, workspace: Workspace, params: ContextParams, symbols_of: Mapping[str, Sequence[Uri]]
 ) -> _Asked:
     """All findings for the paths, the task, the question and these names, each with its symbols, together."""
     asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
-    if len(named) > 1:  # a single name is the question, and finds these facts
-        gathering.by_symbols(asked.findings, [uri for symbols in named.values() for uri in symbols])
+    if len(symbols_of) > 1:  # a single name is the question, and finds these facts
+        gathering.by_symbols(asked.findings, [uri for found in symbols_of.values() for uri in found])
     asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
@@ -272,9 +272,8 @@ def _gathered(
     if params.question.strip():
         gathering.by_question(asked.findings, params.question)
         asked.about, asked.query = asked.about or "this question", asked.query or params.question
-    gathering.around_symbols(
-        asked.findings, [s for found in named.values() if len(found) <= code_facts.FEW_CALLED for s in found]
-    )
+    few = [one for one in symbols_of.values() if len(one) <= code_facts.FEW_CALLED]
+    gathering.around_symbols(asked.findings, [uri for found in few for uri in found])
     if texts:
         texts, symbols = past.with_symbols(session, workspace, texts)
         known = gathering.by_symbols(asked.findings, symbols)
