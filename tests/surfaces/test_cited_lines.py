@@ -14,7 +14,7 @@ from tests.waiting import until
 
 __all__ = ["ask", "code", "daemon", "session", "ws"]
 
-KEYS = "src/auth/keys.py"
+KEYS, README = "src/auth/keys.py", "README.md"
 TEXT = "import os\n\n\ndef sign(token):\n    return token\n\n\nclass Keys:\n    def rotate(self):\n        pass\n"
 
 
@@ -103,18 +103,39 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
     assert subject(f"{KEYS}:9-10") == (rotate, [f"is about {KEYS}#Keys.rotate, which contains lines 9-10"])
     whole = f"is about {KEYS} as a whole: no known symbol contains line 1, and kgd stores no line numbers"
     assert subject(f"{KEYS}:1") == (f"file://shop/{KEYS}", [whole])
-    (rotated,) = subject(f"{KEYS}#rotat")[1]
-    assert rotated.endswith(f"; did you mean {KEYS}#Keys.rotate?")
-    assert subject(f"{KEYS}#Keyes") == (
-        f"file://shop/{KEYS}",
-        [f"Keyes was not found in {KEYS}; the fact is about the whole file; did you mean {KEYS}#Keys?"],
-    )
+    told = f"os was not found in {KEYS}; the fact is about the whole file"  # in its text, but no definition
+    assert subject(f"{KEYS}#os") == (f"file://shop/{KEYS}", [told])
+    told = f"alt-text was not found in {README}; the fact is about the whole file"
+    assert subject(f"{README}#alt-text") == (f"file://shop/{README}", [told])
+
+
+@pytest.mark.parametrize(
+    ("name", "next"),
+    [
+        ("rotat", f"Did you mean {KEYS}#Keys.rotate?"),
+        ("Keyes", f"Did you mean {KEYS}#Keys?"),
+        ("nothing", f"Name a definition of the file, or the whole file as {KEYS}."),
+    ],
+)
+def test_a_fact_about_a_name_that_code_does_not_have_is_refused(ask: Ask, name: str, next: str) -> None:
+    related = {"op": "relate", "source": "concept:a", "target": f"{KEYS}#{name}", "type": "uses"}
+    for call, given, at in (
+        (ask.remember, {"text": "Keys rotate daily.", "about": ["README.md", f"{KEYS}#{name}"]}, "about[1]"),
+        (ask.put, {"changes": [upsert("b", relations=[{"type": "uses", "target": f"./{KEYS}#{name}"}])]}, ""),
+        (ask.put, {"changes": [upsert("a"), related]}, ""),
+    ):
+        with pytest.raises(NotFound, match=f"{KEYS} has no {name}") as refused:
+            call(**given)
+        assert refused.value.next.replace("./", "") == next
+        assert at in refused.value.at
+    assert ask.put(changes=[upsert("a"), related | {"target": KEYS}])["commit"]
+    assert ask.put(changes=[related | {"op": "unrelate"}])["commit"], "also after the definition is gone"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [f"./{KEYS}#Kees", f"{KEYS}#Kees"])
+@pytest.mark.parametrize("text", [f"./{KEYS}#os", f"{KEYS}#os"])
 def test_a_relation_to_an_unknown_symbol_leads_to_its_file(ask: Ask, text: str) -> None:
-    told = [f"Kees was not found in {KEYS}; the relation leads to the whole file"]
+    told = [f"os was not found in {KEYS}; the relation leads to the whole file"]
     answer = ask.put(changes=[upsert("a", relations=[{"type": "about", "target": text}])])
     assert answer["warnings"] == told
     assert [one["target"] for one in stored(ask, answer)["relations"]] == [f"file://shop/{KEYS}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -266,8 +267,8 @@ def edits(
     def own(text: str, at: str) -> Uri:
         return addressing.resolve(session, workspace, text, at=at)
 
-    def spell(text: str, at: str) -> Uri:
-        uri, warning = target(session, workspace, text, at=at)
+    def spell(text: str, at: str, *, strict: bool = True) -> Uri:
+        uri, warning = target(session, workspace, text, at=at, strict=strict)
         if warning and told is not None:
             told.append(warning)
         return uri
@@ -280,7 +281,8 @@ def edits(
             if moved is not None:
                 moved.append(move.told)
             return move.edits
-        return (_checked(change).edit(spell, own, workspace.id),)
+        named = partial(spell, strict=not isinstance(change, Unrelate))  # a removed symbol may still have relations
+        return (_checked(change).edit(named, own, workspace.id),)
 
     return tuple(chain.from_iterable(_each(changes, made, "changes")))
 

@@ -22,12 +22,15 @@ from kgd.model.change import Edit, Upsert
 from kgd.model.escaping import printable
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
+from kgd.overlay.facts import language_of
+from kgd.symbols.extraction import is_readable, language_for
 from kgd.tools import addressing, code_facts, file_paths, worktrees
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
 _OF_A_PAGE = re.compile(r"(?P<path>[^#\n]+)#L(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?").fullmatch
 """Lines as hosts of repositories write them, such as ``src/app.py#L12-L20``."""
+_WORDS = re.compile(r"\w+").findall
 
 
 def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[str, str]:
@@ -99,8 +102,12 @@ def _is_plain(text: str) -> bool:
     return not any(sign in text for sign in "#:@") or "://" in text
 
 
-def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:
-    """The address that a fact is about, and a warning if the text named lines or an unknown symbol of a file."""
+def subject(session: Session, workspace: Workspace, text: str, *, at: str, strict: bool = True) -> tuple[Uri, str]:
+    """The address that a fact is about, and a warning if the text named lines or an unknown symbol of a file.
+
+    Raises:
+        NotFound: With `strict`, if the text of a file, in a language that kgd reads, does not have the symbol's name.
+    """
     if "://" in text or not (_lines_in(session, workspace, text) or "#" in text):
         return addressing.spell(session, workspace, text, at=at), ""
     citation, warning = cited(session, workspace, text, at=at)
@@ -108,8 +115,24 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tu
     uri = addressing.spell(session, workspace, citation, at=at)
     if scheme_of(uri) == "concept" and symbol and file_paths.locate_existing(session, workspace, path):
         uri, like = addressing.spell(session, workspace, path, at=at), _similar(session, workspace, path, symbol)
+        if strict and _lacks(session, workspace, path, symbol):
+            said = printable(f"{path[:200]} has no {symbol[:80]}")
+            whole = f"Name a definition of the file, or the whole file as {printable(path)[:200]}."
+            raise NotFound(said, at=at, next=f"{like[2:3].upper()}{printable(like[3:])}" if like else whole)
         warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file{like}")
     return uri, warning.replace("cites ", "is about ", 1)
+
+
+def _lacks(session: Session, workspace: Workspace, path: str, symbol: str) -> bool:
+    """Whether a file of code certainly has nothing of this name: kgd reads its language, and the name is not even in
+    its text. Unknown for the holder of a token."""
+    place = file_paths.locate_existing(session, workspace, path) or path
+    language = language_for(place, language_of(place))
+    if session.principal is not None or language in ("", "manifest") or not is_readable(language):
+        return False
+    code = worktrees.code_for(workspace, session.own_cwd)
+    source = code.text(place) if code is not None else None
+    return source is not None and not set(_WORDS(symbol)) <= set(_WORDS(source))
 
 
 def _similar(session: Session, workspace: Workspace, path: str, symbol: str) -> str:
@@ -129,13 +152,13 @@ def _similar(session: Session, workspace: Workspace, path: str, symbol: str) -> 
     return f"; did you mean {', '.join(f'{path}#{one}' for one in found[: addressing.SUGGESTED])}?" if found else ""
 
 
-def target(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:
+def target(session: Session, workspace: Workspace, text: str, *, at: str, strict: bool = True) -> tuple[Uri, str]:
     """The address of a relation's target. For an unknown ``PATH#NAME`` of an existing path, this is the path, with a
-    warning."""
+    warning. Raises as `subject`."""
     uri = addressing.spell(session, workspace, text, at=at)
     if "#" not in text or "://" in text or workspace.exists(uri):
         return uri, ""
-    found, warning = subject(session, workspace, text, at=at)
+    found, warning = subject(session, workspace, text, at=at, strict=strict)
     if scheme_of(found) not in (*CODE_TREE, "symbol"):
         return uri, ""
     return found, warning.replace("the fact is about", "the relation leads to").replace("is about ", "leads to ", 1)
