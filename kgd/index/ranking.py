@@ -41,8 +41,9 @@ CANDIDATES = 100
 """Number of documents that are scored again with the words left out of the first pass."""
 SEEK = 250
 """A look-up of one document for a word costs as much as scanning this many documents that have it."""
-SLACK = 16
-"""Extra documents to look up, since some are in the index twice."""
+SLACK, SLACK_SHARE = 16, 0.5
+"""Extra documents to look up, at least this number and this share of the wanted ones: some are in the index twice, and
+others have the same score as the last one."""
 SCORE_DIGITS = 6
 RANK_DIGITS = 12
 """Digits to which scores are rounded. FTS5 gives a very common word a millionth of a point, which may be the only score
@@ -190,7 +191,7 @@ class Search:
     """One query to one lane, on one connection."""
 
     def __init__(
-        self, connection: sqlite3.Connection, lane: Lane, frequencies: Frequencies, terms: list[Term], want: int
+        self, connection: sqlite3.Connection, lane: Lane, frequencies: Frequencies, terms: Sequence[Term], want: int
     ) -> None:
         self._connection, self._lane, self._table = connection, lane, TABLES[lane]
         self._frequencies = frequencies
@@ -201,12 +202,18 @@ class Search:
         self._enough: float = math.inf
         """If more documents than this have the rarest words, common words are not looked up by themselves."""
         self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
+        self._among: float = math.inf
+        """At most this many documents have one of the rarest words, if every document found has one."""
+        self._having: dict[str, set[int]] = {}
+        """The documents that have a word, among those that were looked at for it."""
 
     def gather(self, knowledge: Filter) -> list[Found]:
         """Documents for `kgd.retrieval` to rank. Documents with all words form a tier only if the query is short."""
         if len(self._terms) < LONG:
             self._enough = ENOUGH
-            return self.run(knowledge)
+            found = self.run(knowledge)
+            self._among, self._having = math.inf, {}  # texts with the beginning of the last word may have no rare word
+            return found
         return self._with_some([], knowledge)
 
     def wholes(self, namespace: str, limit: int) -> dict[str, float]:
@@ -276,6 +283,7 @@ class Search:
         }
         want = max(CANDIDATES if telling else 0, self._want) + len(found)
         self._looked_for = " OR ".join(rare)
+        self._among = sum(often[match] for match in rare)
         best = self._best(self._table, self._looked_for, condition, want, SOME)
         return _joined(found, self._reweighed(best, telling), self._want)
 
@@ -284,18 +292,20 @@ class Search:
         gain = dict.fromkeys((f.id for f in found), 0.0)
         asked = _json(gain)
         for match, weight in telling.items():
-            sql = self._with_word(self._frequencies.of(self._connection, match), len(gain))
-            for (id,) in self._connection.execute(sql, (match, asked)):
+            self._having[match] = self._with_word(match, asked, len(gain))
+            for id in self._having[match]:
                 gain[id] += weight
         return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
 
-    def _with_word(self, often: int, candidates: int) -> str:
-        """SQL that selects, from some documents, the documents with a word. `often` is the number of documents with the
-        word."""
+    def _with_word(self, match: str, asked: str, count: int) -> set[int]:
+        """The documents with a word among `count` documents, given as JSON."""
+        table, often = self._table, self._frequencies.of(self._connection, match)
+        if often > self._among:  # SQLite passes over documents with the common word without returning them
+            match, often = f"({match}) AND ({self._looked_for})", int(self._among)
         # With a plus sign, SQLite scans all documents with the word; without it, SQLite looks up each candidate.
-        plus = "+" if often < SEEK * candidates else ""
-        table = self._table
-        return f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
+        plus = "+" if often < SEEK * count else ""
+        sql = f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
+        return {id for (id,) in self._connection.execute(sql, (match, asked))}
 
     def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
         details = "files" if table == "file_text" else "docs"
@@ -305,7 +315,7 @@ class Search:
             f"SELECT {table}.rowid AS row, bm25({weights}) AS score FROM {table} {join}"
             f" WHERE {table} MATCH ? {condition.sql}"
         )
-        limit = want + SLACK
+        limit = want + max(SLACK, int(want * SLACK_SHARE))
         rows = self._connection.execute(
             # Not `ORDER BY rank`: SQLite would prepare a second statement, a fifth of a small query's time.
             f"SELECT round(score, {RANK_DIGITS}), uri, id FROM ({scored} ORDER BY score LIMIT ?)"
@@ -340,19 +350,19 @@ class Search:
         asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
         for number, term in enumerate(self._terms):
             match = term.prefix if number == len(self._terms) - 1 else term.match
-            often = self._frequencies.of(self._connection, match)
-            having = self._connection.execute(self._with_word(often, len(share)), (match, asked)).fetchall()
-            often = max(often, len(having))  # the count may be out of date
+            seen = self._having.get(match)
+            having = self._with_word(match, asked, len(share)) if seen is None else seen & share.keys()
+            often = max(self._frequencies.of(self._connection, match), len(having))  # the count may be out of date
             weight = term.weight(often, about)
             total += weight
             # A library's text may have the other spelling. A word that is only there still counts as missing; otherwise
             # questions about something unknown would get answers.
             if often and (not term.written or self._frequencies.of(self._connection, term.written)):
                 known.add(term.word.casefold())
-            for (id,) in having:
+            for id in having:
                 share[id] += weight
             if only_weak or not term.is_weak:
-                telling.update(id for (id,) in having)
+                telling |= having
         covered = {id: weight / total if total else 0.0 for id, weight in share.items()}
         return covered, frozenset(known), frozenset(id for id, some in covered.items() if some and id not in telling)
 

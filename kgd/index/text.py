@@ -33,6 +33,7 @@ from kgd.index.ranking import (
     explain,
     file_filter,
 )
+from kgd.index.words import Term
 from kgd.model.dates import Validity
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, Lane, Uri, lane_of
@@ -317,7 +318,7 @@ class TextIndex:
             return []
         lanes = sorted(filters.get("lanes") or LANES)
         with self._database.read() as connection:
-            condition = doc_filter(**filters)
+            condition = _in_lane(filters)
             found = {lane: self._of_lane(connection, lane, terms, condition, limit, sees) for lane in lanes}
             once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as a stored node, and as read from its file
             for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
@@ -332,7 +333,7 @@ class TextIndex:
         self,
         connection: sqlite3.Connection,
         lane: Lane,
-        terms: list[words.Term],
+        terms: Sequence[Term],
         condition: Filter,
         want: int,
         sees: Sees | None,
@@ -360,7 +361,7 @@ class TextIndex:
         if not terms:
             return Gathered([], {}, [], {}, frozenset())
         with self._database.read() as connection:
-            condition = doc_filter(**filters)
+            condition = _in_lane(filters)
             search = Search(connection, lane, self._frequencies[lane], terms, limit)
             if not connection.execute("SELECT 1 FROM docs WHERE lane = ? LIMIT 1", (lane,)).fetchone():
                 return Gathered([], {}, [], {}, frozenset())
@@ -370,7 +371,7 @@ class TextIndex:
                 return Gathered(found, {}, [], {one.id: 1.0 for one in found}, asked)
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
-            beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
+            beside = search.beside(doc_filter(**filters)) if surrounded and lane is Lane.SOURCES else []
             return Gathered(found, wholes, beside, *search.covered(found))
 
     def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[tuple[Found, bool]]:
@@ -399,7 +400,7 @@ class TextIndex:
             return self._bare(connection, terms, file_filter(**filters), limit, sees)
 
     def _bare(
-        self, connection: sqlite3.Connection, terms: list[words.Term], condition: Filter, want: int, sees: Sees | None
+        self, connection: sqlite3.Connection, terms: Sequence[Term], condition: Filter, want: int, sees: Sees | None
     ) -> list[Found]:
         if sees is not None:
             return [one._replace(tier=FILE) for one in InSight(connection, terms, sees).files(condition, want)]
@@ -603,6 +604,12 @@ class TextIndex:
             )
             for id, uri, matches, matched in rows
         ]
+
+
+def _in_lane(filters: Filters) -> Filter:
+    """The conditions on documents of one lane, whose table has no others; often none, so that no document is read."""
+    own: Filters = {**filters, "lanes": None}
+    return doc_filter(**own)
 
 
 def _pieces(type: str, text: Text) -> str:

@@ -368,7 +368,8 @@ def clean(text: str) -> str:
     return _UNWANTED.sub(" ", text)
 
 
-def terms(query: str) -> list[Term]:
+@lru_cache(maxsize=64)  # a search asks for the same words in several places
+def terms(query: str) -> tuple[Term, ...]:
     """The distinct words of a query in order, at most `MAX_TERMS`; stop words are included only if there are no other
     words.
 
@@ -382,7 +383,7 @@ def terms(query: str) -> list[Term]:
     stop = STOPWORDS | language.stopwords if language else STOPWORDS
     telling = [folded for folded in found if folded not in stop and not _is_stop_gram(folded)] or list(found)
     asked = telling[: -MAX_TERMS - 1 : -1]
-    return [_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked]
+    return tuple(_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked)
 
 
 def _split(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from kgd.index import ranking
 from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.index.words import terms
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri
 
 
 def uri(name: str) -> Uri:
@@ -349,3 +349,29 @@ def test_a_large_index_loses_little_by_not_looking_at_common_words(
     assert overlap >= 80
     common = " ".join(words[:4])
     assert len(index.search(common)) == 10
+
+
+def test_the_share_of_the_words_is_the_same_if_common_words_are_left_out_of_the_first_pass(
+    index: TextIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(5)
+    common = [f"common{letter}" for letter in "abcdefgh"]
+    texts = [[*chance.sample(common, 3), *(["lease"] if number % 25 == 0 else [])] for number in range(300)]
+    index.apply([doc(f"n{number:03d}", content=" ".join(words)) for number, words in enumerate(texts)])
+    question = " ".join(["lease", *common[:5], "broker"])
+    every = index.gather(question, Lane.NOTES, limit=300)
+    monkeypatch.setattr(ranking, "LARGE", 100)
+    monkeypatch.setattr(ranking, "FEWEST_LOOKED_AT", 20)
+    some = index.gather(question, Lane.NOTES, limit=300)
+    assert (len(every.texts), len(some.texts)) == (298, 12)
+    assert some.covered == {id: share for id, share in every.covered.items() if id in some.covered}
+    assert some.known == every.known
+    assert len(set(some.covered.values())) > 3
+
+
+@pytest.mark.parametrize("equal", [20, 200])
+def test_of_many_equal_texts_those_that_sort_first_are_found(index: TextIndex, equal: int) -> None:
+    names = [f"n{n:03d}" for n in range(equal)]
+    index.apply([doc(name, content="lease") for name in random.Random(1).sample(names, equal)])
+    assert found(index, "lease") == names[:10]
+    assert [one.uri for one in index.gather("lease", Lane.NOTES, limit=15).texts] == [uri(name) for name in names[:15]]
