@@ -149,7 +149,7 @@ def test_a_token_signs_in_a_browser_within_its_scope_and_lifetime(browser: Brows
     expect(page.locator("h1")).to_contain_text("plan")
     assert "Hidden from most" not in page.content()
     page.goto(f"{hub.url}/ui/w/private/overview")
-    expect(page.locator("h1")).to_have_text("Request failed")
+    expect(page.locator("h1")).to_have_text("Not found")
     page.goto(f"{hub.url}/ui/w/infra/overview")
     # Revoked, the page that is open hears of it with the next change at the latest.
     hub.call("token_revoke", id=id_of(token))

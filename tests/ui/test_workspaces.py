@@ -106,6 +106,30 @@ def test_an_error_in_the_registry_is_shown_with_its_line(desk: Desk, page: Page)
         registry.write_text(good)
 
 
+def test_a_workspace_that_is_gone_has_its_problem_in_each_list_and_a_way_back(
+    desk: Desk, page: Page, watched: Watched
+) -> None:
+    registry = Path(desk.home.registry)
+    good = registry.read_text()
+    registry.write_text(f"{good.rstrip()}\n  gone:\n    path: {desk.code.parent / 'gone'}\n")
+    try:
+        told = at(page, "workspaces").get_by_role("row", name="gone")
+        expect(told).to_contain_text("cannot be opened")
+        page.goto(page.url.rpartition("/w/")[0] + "/")
+        card = page.locator("li", has_text="gone").first
+        expect(card).to_contain_text("is not at its registered path")
+        expect(card).to_contain_text("Run kgd up in its new folder")
+        expect(card).not_to_contain_text("Not open now")
+        assert axe(page) == []
+        page.goto(page.url + "w/gone/overview")
+        expect(page.locator("h1")).to_have_text("Not available")
+        watched.troubles.clear()  # the browser notes the answer of 503
+        page.get_by_role("link", name="All workspaces").click()
+        expect(page.locator("h1")).to_have_text("Workspaces")
+    finally:
+        registry.write_text(good)
+
+
 def test_browsers_are_listed_and_signed_out(desk: Desk, page: Page, watched: Watched) -> None:
     other = page.context.browser.new_context()  # type: ignore[union-attr]
     second = other.new_page()

@@ -32,6 +32,7 @@ from kgd.tools.parameters import Environment, WorkspaceParams
 from kgd.tools.session import Session
 from kgd.tools.workspaces import opening
 from kgd.tools.workspaces.opening import Made, UpResult, brought_up, directory_of
+from kgd.tools.workspaces.status import problem_of
 
 
 class UpParams(WorkspaceParams):
@@ -400,7 +401,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
 class Listed(TypedDict):
     """One workspace. `kind` is ``here``, ``clone`` (read-only, of another team) or ``hub``; `shared` means that the
     organisation's registry has it. `trust` is the trust level of its writers, absent until it is known. `facts` are the
-    nodes except areas and groups of areas.
+    nodes except areas and groups of areas. `problem` is the reason why a workspace of this machine cannot be opened,
+    and `next` the remedy.
     """
 
     id: str
@@ -412,6 +414,8 @@ class Listed(TypedDict):
     nodes: NotRequired[int]
     facts: NotRequired[int]
     conflicts: NotRequired[int]
+    problem: NotRequired[str]
+    next: NotRequired[str]
 
 
 class RegistryProblem(TypedDict):
@@ -452,6 +456,8 @@ def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
                 "conflicts": workspace.conflict_count,
             }
             listed.setdefault("trust", daemon.elsewhere.trust(workspace))
+        elif problem := problem_of(daemon, entry):
+            listed |= {"problem": problem.message, "next": problem.next}
         found.append(listed)
     answer: WorkspacesResult = {"workspaces": found, "registry": daemon.home.registry, "problems": []}
     if problem := daemon.registry.problem:

@@ -14,6 +14,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
+from kgd.config.entries import Entry
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.jobs import Job, Jobs
 from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
@@ -537,10 +538,18 @@ def home_problems(daemon: Daemon, only: str = "") -> Iterator[HomeProblem]:
             "Run `pip uninstall kgd`, then install kgd-daemon again: both use the import name kgd.",
         )
     for id, entry in sorted(daemon.registry.current().entries.items()):
-        try:
-            if entry.path and only in ("", id):
-                layout = daemon.places.layout(entry)
-                check_configuration(layout.git_dir, layout.work_tree)
-        except (KgdError, OSError) as error:
-            told = error if isinstance(error, KgdError) else Unavailable(str(error.strerror), at=entry.path)
+        if only in ("", id) and (told := problem_of(daemon, entry)):
             yield HomeProblem(id, f"{told.message}: {told.at}", told.next)
+
+
+def problem_of(daemon: Daemon, entry: Entry) -> KgdError | None:
+    """The reason why the workspace at a registered path cannot be opened. Does not open it."""
+    try:
+        if entry.path:
+            layout = daemon.places.layout(entry)
+            check_configuration(layout.git_dir, layout.work_tree)
+    except KgdError as error:
+        return error
+    except OSError as error:
+        return Unavailable(str(error.strerror), at=entry.path)
+    return None
