@@ -488,7 +488,11 @@ def test_missing_facts_are_listed_by_their_source_and_lead_to_the_proposal_that_
     expect(proposed).to_contain_text("The proposal “Describe the audit log, and what payments rely on” creates it.")
     expect(proposed.get_by_role("link", name="Write it")).to_have_count(0)
     assert axe(page) == []
-    proposed.get_by_role("link", name="Open the proposal").click()
+    proposed.get_by_role("link", name="audit-log", exact=True).click()
+    main = page.get_by_role("main")
+    expect(main).to_contain_text("Payments depends on it.")
+    expect(main).to_contain_text("The proposal “Describe the audit log, and what payments rely on” creates it.")
+    main.get_by_role("link", name="Open the proposal").click()
     expect(page.locator("h1")).to_have_text("Describe the audit log, and what payments rely on")
 
 

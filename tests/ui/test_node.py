@@ -285,6 +285,13 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     assert desk.node("concept://shop/new")["content"] == "first\n\nsecond\n"
 
 
+def test_the_page_of_a_missing_node_names_the_facts_that_need_it(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/asks", name="Asks", relations=[{"type": "needs", "target": "concept://shop/absent"}])
+    at(page, "node?uri=concept://shop/absent")
+    expect(page.locator("main")).to_contain_text("Asks needs it.")
+    expect(page.get_by_role("link", name="Write it")).to_be_visible()
+
+
 def test_a_broken_link_leads_to_a_form_for_the_missing_node(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/from", name="From", relations=[{"type": "needs", "target": "concept://shop/to-be"}])
     at(page, "node?uri=concept://shop/from")

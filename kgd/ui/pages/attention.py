@@ -215,7 +215,7 @@ def _broken(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:
         links.setdefault(one["target"], []).append(one["source"])
     first = dict(list(links.items())[:CARDS])
     known = names(visit, [sources[0] for sources in first.values()])
-    proposed = _proposed(visit, first)
+    proposed = proposals_creating(visit, first)
     for target, sources in first.items():
         source = known.get(sources[0], {}).get("name") or name_of(sources[0])
         others = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
@@ -356,7 +356,7 @@ def broken(visit: Visit) -> Handled:
         "words_of": words_of,
         "name_of": name_of,
         "groups": _by_source(answer["broken"]),
-        "proposed": _proposed(visit, [one["uri"] for one in answer["broken"]]),
+        "proposed": proposals_creating(visit, [one["uri"] for one in answer["broken"]]),
     }
     return Page("broken.html", told)
 
@@ -388,7 +388,7 @@ def _by_source(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list
     return groups
 
 
-def _proposed(visit: Visit, missing: Collection[str]) -> dict[str, Mapping[str, Any]]:
+def proposals_creating(visit: Visit, missing: Collection[str]) -> dict[str, Mapping[str, Any]]:
     """Return the open proposals that create missing nodes, by node; of the first `PROPOSALS` ones."""
     if not missing or not visit.can("proposals"):
         return {}

@@ -33,6 +33,7 @@ from kgd.ui.node_reading import (
     way_to,
     whole,
 )
+from kgd.ui.pages.attention import proposals_creating
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS, plain
@@ -40,6 +41,8 @@ from kgd.ui.visit import NOTHING, Download, Entry, Handled, Page, Redirect, Visi
 from kgd.ui.words import words_of
 
 FEW = 5
+BROKEN = 200
+"""Largest number of broken relations that are searched for those to a missing node."""
 LOOKED_THROUGH = 5
 """Largest number of history pages that are read to find the versions before and after a commit."""
 FORMS = ("relate", "append", "move")
@@ -212,7 +215,9 @@ def raw(visit: Visit) -> Handled:
 
 
 def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
-    """Show that a node does not exist, with similar nodes and its former commits."""
+    """Show that a node does not exist, with the relations to it, similar nodes and its former commits."""
+    broken = visit.tried("broken", limit=BROKEN).get("broken", ()) if not as_of else ()
+    to_it = next((one["links"] for one in broken if one["uri"] == lacking.uri), ())
     return Page(
         "node_missing.html",
         {
@@ -221,6 +226,10 @@ def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
             "commits": visit.tried("history", uri=lacking.uri, limit=FEW).get("commits", ()),
             "writes": visit.may("put"),
             "name": unquote(lacking.uri.rpartition("/")[2]),
+            "to_it": to_it,
+            "names": titles(visit, [*(one["source"] for one in to_it), *lacking.similar]),
+            "proposal": proposals_creating(visit, [lacking.uri]).get(lacking.uri) if to_it else None,
+            "words_of": words_of,
         },
         200 if lacking.invalid_file else visit.status_of_missing,
     )
