@@ -134,7 +134,8 @@ def words_of(type: str, is_incoming: bool = False) -> str:
 
 
 def sentence(text: str) -> str:
-    """Capitalise a text, unless it starts with an address or a path."""
-    if {"/", "#", "_", "`"} & set(text.partition(" ")[0]):
+    """Capitalise a text, unless it starts with an address, a path or the name of kgd."""
+    first = text.partition(" ")[0]
+    if {"/", "#", "_", "`"} & set(first) or first == "kgd":
         return text
     return text[:1].upper() + text[1:]

@@ -258,7 +258,12 @@ def test_remedies_use_the_words_of_the_pages() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("the file is gone", "The file is gone"), ("concept://shop/a is old", "concept://shop/a is old"), ("", "")],
+    [
+        ("the file is gone", "The file is gone"),
+        ("concept://shop/a is old", "concept://shop/a is old"),
+        ("kgd failed", "kgd failed"),
+        ("", ""),
+    ],
 )
 def test_a_sentence_is_capitalised_unless_it_starts_with_an_address(text: str, said: str) -> None:
     assert words.sentence(text) == said
