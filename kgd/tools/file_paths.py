@@ -47,6 +47,8 @@ is_name = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[\w$]+)*").fullmatch
 MANY_WORDS = 3
 """Number of words in a row, without a slash or a dot, that make a text with a path a sentence."""
 _SEPARATORS = re.compile(r"[,\n]")
+_NO_PATH = re.compile(r"[^\w./@+~%-]")
+_MORE_OF_NAME = re.compile(r"[\w-]|\.\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +318,27 @@ def above(path: str) -> Iterator[str]:
     while path:
         path = path.rpartition("/")[0]
         yield path
+
+
+def is_named(path: str, text: str) -> bool:
+    """Whether a text names this path by its last two names or more, such as ``auth/session.py``.
+
+    All names in the text must be names of the path: ``app/src/auth/session.py`` is another file than
+    ``web/src/auth/session.py``. Before an absolute path or an address there may be more. Linear in the text.
+    """
+    names = path.split("/")
+    tail = "/".join(names[-2:])
+    front = "/".join(["", *names[:-2], ""])
+    at = text.find(tail)
+    while at >= 0:
+        before, after = text[max(0, at - LONGEST_NAMED) : at], text[at + len(tail) : at + len(tail) + 2]
+        lead = _NO_PATH.split(before)[-1].removeprefix("./")
+        ends = tail.endswith("/") or not _MORE_OF_NAME.match(after)
+        agrees = front.endswith(f"/{lead}") if lead[:1] != "/" else lead.endswith(front)
+        if ends and (not lead or (agrees and lead[-1] == "/")):
+            return True
+        at = text.find(tail, at + len(tail))
+    return False
 
 
 def common_directory(paths: Iterable[str]) -> str:

@@ -79,6 +79,34 @@ def test_each_item_says_why_it_was_selected(known: Ask) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("web/src/auth/session.py renews it", False),
+        ("my-auth/session.py renews it", False),
+        ("auth/session.pyc is a cache", False),
+        ("auth/session.py.orig is left over", False),
+        (f"web/{SESSION} differs from {SESSION}.", True),
+        ("see `./src/auth/session.py:12`", True),
+        (f"/home/ann/shop/{SESSION} renews it", True),
+    ],
+)
+def test_a_text_names_a_file_by_its_path_and_not_by_the_path_of_another_file(
+    known: Ask, text: str, named: bool
+) -> None:
+    known.put(changes=upsert("insight:about-renewal", name="Renewal", content=text))
+    reasons = [one["why"] for one in known.context(paths=SESSION)["items"] if one["name"] == "Renewal"]
+    assert reasons == (["mentions auth/session.py"] if named else [])
+
+
+def test_a_fact_that_cites_a_file_of_another_package_does_not_mention_this_one(known: Ask, code: Path) -> None:
+    (code / "web/src/auth").mkdir(parents=True)
+    (code / "web" / SESSION).write_text("RENEW = 12\n")
+    known.put(changes=upsert("insight:web", name="Renewal", data={"cites": [f"web/{SESSION}"]}))
+    assert "Renewal" in names(known.context(paths=f"web/{SESSION}"))
+    assert "Renewal" not in names(known.context(paths=SESSION))
+
+
 def test_a_shortened_item_says_how_to_get_the_rest(known: Ask) -> None:
     long = "\n\n".join(f"Rule {number} is as long as rules are, and then some more." for number in range(500))
     known.put(changes=upsert("atom:auth", content=long, expect_version=1))

@@ -561,7 +561,8 @@ def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
             if hit.uri in findings:
                 continue
             node = workspace.readable(hit.uri)
-            if node is not None and any(tail in text for text in (node.summary, node.content, str(dict(node.data)))):
+            texts = () if node is None else (node.summary, node.content, str(dict(node.data)))
+            if any(file_paths.is_named(path, text) for text in texts):
                 findings.add(hit.uri, NEAR, f"mentions {tail}", 1.0)
 
 
