@@ -23,6 +23,13 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _CHUNK = 1 << 16
 _SPARE = 4
 """Idle connections to one server that are kept."""
+_CHECK = "Check the address, or try again later."
+_UNKNOWN_ISSUER = (18, 19, 20, 21)
+"""OpenSSL's codes for a certificate of an authority that is not known here."""
+_OWN_AUTHORITY = (
+    "If the certificate is of your own authority, run `kgd down`, then the command again with SSL_CERT_FILE, a file "
+    "with the authority's certificate."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,8 @@ class HttpClient:
                 raise self._failed("closed the connection") from error
             except ssl.SSLCertVerificationError as error:
                 connection.close()
-                raise self._failed(f"has a certificate that is not trusted: {error.verify_message}") from error
+                what = f"has a certificate that is not trusted: {error.verify_message}"
+                raise self._failed(what, _OWN_AUTHORITY if error.verify_code in _UNKNOWN_ISSUER else _CHECK) from error
             except TimeoutError as error:
                 connection.close()
                 raise self._failed(f"did not answer within {deadline:.3g} s") from error
@@ -179,10 +187,8 @@ class HttpClient:
         known = {name.lower(): value for name, value in answer.getheaders()}
         return Response(answer.status, known, bytes(read)), not answer.will_close
 
-    def _failed(self, what: str) -> Unavailable:
-        return Unavailable(
-            f"{self._called} {what}", at=str(self.address), next="Check the address, or try again later."
-        )
+    def _failed(self, what: str, next: str = _CHECK) -> Unavailable:
+        return Unavailable(f"{self._called} {what}", at=str(self.address), next=next)
 
     def _too_large(self, limit: int) -> Limit:
         return Limit(f"{self._called} answered with more than {limit} bytes", at=str(self.address))

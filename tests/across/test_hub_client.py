@@ -183,9 +183,10 @@ def test_an_untrusted_certificate_is_refused_before_the_token_is_sent(tmp_path: 
         believing = ssl.create_default_context(cafile=str(cert))
         unknown = HubClient(f"https://localhost:{port}", lambda: "kgd_secret")
         other_name = HubClient(f"https://127.0.0.1:{port}", lambda: "kgd_secret", tls=believing)
-        for client in (unknown, other_name):
-            with pytest.raises(Unavailable, match="certificate"):
+        for client, remedy in (unknown, "SSL_CERT_FILE"), (other_name, "Check the address"):
+            with pytest.raises(Unavailable, match="certificate") as refused:
                 client.call("infra", "get", {}, reads=True)
+            assert remedy in str(refused.value.next)
         assert hub.seen == []
         client = HubClient(f"https://localhost:{port}", lambda: "kgd_secret", tls=believing)
         assert client.call("infra", "get", {}, reads=True) == {"ok": 1}
