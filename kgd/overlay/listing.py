@@ -64,6 +64,11 @@ class Rules(NamedTuple):
     folders: frozenset[str] = frozenset()
     trouble: str = ""
 
+    @property
+    def unknown(self) -> str:
+        """The reason why the ignored files of a repository are not known; empty if they are."""
+        return "" if self.repository else self.trouble
+
 
 class Folder(NamedTuple):
     """The members of one directory, unsorted. `note` is the reason why a directory shows no members."""
@@ -77,7 +82,8 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
     """The rules for the tree at `root`, found by one run of git that does not modify the repository or its index.
 
     With the `environment` of a user, their own ignore file (``core.excludesFile``) applies as well. If git fails in a
-    repository, the `last` rules stay in force, because without rules a build folder would flood the graph.
+    repository, the `last` rules stay in force, because without rules a build folder would flood the graph, and files
+    with secrets would be read. Without `last`, the rules are `unknown`.
     """
     asked = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"]
     try:
@@ -85,7 +91,7 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
     except GitFailed as failure:
         if any(sign in failure.said for sign in _OUTSIDE):
             return Rules(repository=False)
-        trouble = failure.said.splitlines()[0] if failure.said else str(failure)
+        trouble = _in_words(failure)
     except KgdError as error:
         if not (root / ".git").exists():
             return Rules(repository=False)
@@ -100,6 +106,13 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
         return Rules(repository=True, ignored=ignored, folders=folders)
     known = last if last is not None and last.repository else Rules(repository=False)
     return known._replace(trouble=trouble[:200])
+
+
+def _in_words(failure: GitFailed) -> str:
+    lines = [line.strip() for line in failure.said.splitlines()] or [str(failure)]
+    if trust := next((line for line in lines if line.startswith("git config --global --add safe.directory")), ""):
+        return f"another user owns the repository; if you trust that user, run `{trust}`"
+    return lines[0]
 
 
 def look_into(root: str, path: str, rules: Rules, skipped: Counter[str]) -> Folder | None:

@@ -252,7 +252,8 @@ class Overlay:
         except Stopped:
             return Delta(complete=False)
         # A tree that disappears during the walk looks as if all its files were deleted.
-        absence = self._absence() if made is not None else "the directory disappeared while it was read"
+        gone = self._rules.unknown if self._rules else ""
+        absence = self._absence() if made is not None else gone or "the directory disappeared while it was read"
         if absence or made is None:
             return self._be_absent(absence)
         before = self._known
@@ -267,7 +268,7 @@ class Overlay:
         return delta
 
     def _list(self, stop: threading.Event) -> tuple[Walk, Directory | None]:
-        """List the tree.
+        """List the tree; None if it disappeared, or if its ignored files are unknown.
 
         git names the ignored files that exist when it is asked. New files of the walk may have appeared after that, so
         git is asked again about them. If there are more ignored files now, the tree is listed without them and without
@@ -278,6 +279,8 @@ class Overlay:
         """
         rules = self._rules = rules_of(self.root, self._environment, self._rules)
         walk = Walk(str(self.root), self.workspace, rules, stop)
+        if rules.unknown:
+            return walk, None
         made = walk.list(self._known)
         if rules.repository and walk.new:
             self._rules = rules_of(self.root, self._environment, rules)

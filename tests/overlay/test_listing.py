@@ -322,3 +322,25 @@ def test_a_repository_that_git_will_not_read_falls_back_and_says_so(tmp_path: Pa
     (root / ".git/index").write_bytes(index)
     overlay.rescan()
     assert overlay.report().reason == ""
+
+
+def test_ignored_files_are_not_served_if_git_cannot_name_them_from_the_start(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r", {".gitignore": ".env\n", "a": "", ".env": "PASSWORD=x\n"})
+    index = (root / ".git/index").read_bytes()
+    (root / ".git/index").write_bytes(b"DIRC garbage")
+    overlay = scanned(root)
+    assert paths(overlay) == set()
+    assert (overlay.report().mode, "index" in overlay.report().reason) == ("absent", True)
+    (root / ".git/index").write_bytes(index)
+    overlay.rescan()
+    assert paths(overlay) == {".gitignore", "a"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_the_repository_of_another_user_is_reported_with_the_command_that_trusts_it(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r", {"a": ""})
+    for path in root, root / ".git":
+        os.chown(path, 65534, 65534)
+    overlay = scanned(root)
+    command = f"`git config --global --add safe.directory {root}`"
+    assert overlay.report().reason == f"another user owns the repository; if you trust that user, run {command}"

@@ -158,7 +158,7 @@ def test_status_and_doctor_report_work_that_keeps_failing(
         ("read-only: it has format 9; this kgd supports 1", "Install the newer kgd"),
         ("read-only: its disk cannot be written", "Make the disk writable"),
         ("organisation's registry: line 3", "ask its maintainers to"),
-        ("code tree: the directory is empty", "Move the code tree back"),
+        ("code tree: the directory is empty", "move the code tree back"),
         ("an unforeseen state", "kgd tries again by itself"),
     ],
 )

@@ -66,7 +66,7 @@ REMEDIES = {
     "hub ": "Until it answers, relations to its workspaces are broken. `kgd whoami` checks the hub and your token.",
     "remotes:": "Run `kgd remote remove NAME`, and add it again.",
     "signing:": "Correct `signing_key` in workspaces.yaml, or git's user.signingkey. Until then, changes are refused.",
-    "code tree:": "Move the code tree back, or make it readable. Stored nodes are still served.",
+    "code tree:": "Run the command in the line, or move the code tree back. Stored nodes are still served.",
     "code history:": "Run the named command, or wait some minutes. Until then, answers lack past commits.",
     "stale nodes:": "kgd tries again with the next change. Until then, facts about changed code may not be marked.",
     "derived data:": "Nothing is lost; the next large change starts a process again. Until then, calls may be slower.",
