@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,12 +19,12 @@ from kgd.git.objects import (
     ObjectId,
     Signature,
     Tree,
+    TreeLines,
     commit_body,
     make,
     parse_tree,
     raw,
     text,
-    tree_body,
 )
 from kgd.git.refs import move_ref
 from kgd.git.store import READ_LIMIT, ObjectStore
@@ -38,6 +39,8 @@ KGD = ("kgd", "kgd@kgd.invalid")
 """Name and email of the committer, and of the author of kgd's own commits (merges, the first commit)."""
 CACHED_ENTRIES = 400_000
 """Folder entries kept in memory between commits: about 60 MB at most."""
+CACHED_LINES = 50_000
+"""Entries of edited folders that are also kept as lines of a tree: about 10 MB at most."""
 
 
 class Staging:
@@ -114,7 +117,7 @@ class Staging:
             raise InvariantViolation("a folder has this name", at=path)
         made = make("blob", data)
         if before != (FILE, made.id):
-            self._touch(folder)
+            self._touch(folder, key)
             self._add(made)
             self._folders[folder][key] = (FILE, made.id)
             self._entries += before is None
@@ -125,15 +128,15 @@ class Staging:
         if self.blob_at(path) is None:
             return False
         folder, name = _split(path)
-        self._touch(folder)
+        self._touch(folder, raw(name))
         while True:
             entries = self._folders[folder]
             del entries[raw(name)]
             self._entries -= 1
             if entries or not folder:
                 return True
-            del self._folders[folder]
-            self._dirty.discard(folder)
+            del self._folders[folder], self._dirty[folder]
+            self._lines.pop(folder, None)
             folder, name = _split(folder)
 
     def write(self, files: Mapping[str, bytes | None]) -> dict[str, ObjectId | None]:
@@ -148,9 +151,8 @@ class Staging:
         """Make the trees of all edits and return the root's id. The cost is proportional to the entries of the touched
         folders."""
         for path in sorted(self._dirty, key=lambda path: path.count("/") + 1 if path else 0, reverse=True):
-            entries = self._folders[path]
             up, name = _split(path)
-            made = make("tree", tree_body(entries))
+            made = make("tree", self._body(path))
             before = self._root if not path else self._folders[up][raw(name)][1]
             if made.id != before:
                 self._add(made)
@@ -223,7 +225,7 @@ class Staging:
     def discard(self) -> None:
         """Drop all edits since the last `write_tree`."""
         for path in self._dirty:
-            self._folders.pop(path, None)
+            self._folders.pop(path, None)  # its lines are still those of the last tree
         for id in self._fresh:
             self._pending.pop(id, None)
         self._dirty.clear()
@@ -242,7 +244,11 @@ class Staging:
         self._root = tree or EMPTY_TREE
         self._folders: OrderedDict[str, Tree] = OrderedDict()
         self._entries = 0
-        self._dirty: set[str] = set()
+        self._dirty: dict[str, set[bytes]] = {}
+        """The edited names, by folder."""
+        self._lines: dict[str, TreeLines] = {}
+        """The trees of folders as of the last `write_tree`, and the number of their lines when they were made."""
+        self._line_count = 0
         self._pending: dict[ObjectId, Object] = {}
         self._fresh: list[ObjectId] = []
 
@@ -267,21 +273,34 @@ class Staging:
         self._entries += len(entries)
         return entries
 
-    def _touch(self, path: str) -> None:
-        """Mark the folder and its parents as edited, and create missing folders."""
+    def _touch(self, path: str, name: bytes) -> None:
+        """Mark an entry of the folder, and the folder and its parents, as edited; create missing folders."""
         chain = [path]
         while chain[-1] not in self._dirty and chain[-1]:
             chain.append(_split(chain[-1])[0])
         for at in reversed(chain):  # from the top, so that a refusal leaves no partial marks
             entries = self._folder(at)
             if at not in self._folders:
-                up, name = _split(at)
-                if raw(name) in self._folder(up):
+                up, called = _split(at)
+                if raw(called) in self._folder(up):
                     raise InvariantViolation("a file is in the way of a folder", at=at)
                 self._folders[at] = entries
-                self._folders[up][raw(name)] = (FOLDER, EMPTY_TREE)  # a placeholder until `write_tree`
+                self._folders[up][raw(called)] = (FOLDER, EMPTY_TREE)  # a placeholder until `write_tree`
                 self._entries += 1
-            self._dirty.add(at)
+            self._dirty.setdefault(at, set())
+        for inner, outer in pairwise(chain):
+            self._dirty[outer].add(raw(_split(inner)[1]))
+        self._dirty[path].add(name)
+
+    def _body(self, path: str) -> bytes:
+        """The bytes of an edited folder's tree."""
+        entries, lines = self._folders[path], self._lines.get(path)
+        if lines is None:
+            lines = self._lines[path] = TreeLines(entries)
+            self._line_count += len(entries)
+        else:
+            lines.update(entries, self._dirty[path])
+        return lines.body()
 
     def _add(self, made: Object) -> None:
         if made.id not in self._pending:
@@ -290,6 +309,9 @@ class Staging:
 
     def _shrink(self) -> None:
         """Drop the least recently used folders, down to half the limit. No folder is dirty here."""
+        if self._line_count > CACHED_LINES:
+            self._lines.clear()
+            self._line_count = 0
         if self._entries <= CACHED_ENTRIES:
             return
         self._entries = sum(map(len, self._folders.values()))

@@ -13,19 +13,21 @@ from kgd.git.objects import EMPTY_TREE, FILE, make
 from kgd.git.staging import Staging
 from tests.git.support import FIRST_FILES, Pen, fsck, git
 
-names = st.sampled_from(["a", "b", "c.yaml", "dd"])
+names = st.sampled_from(["a", "a.b", "b", "c.yaml"])  # git sorts a folder `a` after the file `a.b`
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
-steps = st.lists(st.tuples(paths, st.none() | st.binary(max_size=3), st.booleans()), max_size=12)
+ends = st.sampled_from(["", "write", "discard"])
+steps = st.lists(st.tuples(paths, st.none() | st.binary(max_size=3), ends), max_size=12)
 
 
 @given(steps)
 def test_the_tree_is_what_the_edits_say(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bytes | None, bool]]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bytes | None, str]]
 ) -> None:
     """Against a plain dictionary; a name is never file and folder at once, and folders never stay empty."""
     pen = Pen(creation.create_standalone(tmp_path_factory.mktemp("own") / "w", "demo", FIRST_FILES))
     model = dict(FIRST_FILES)
-    for path, data, write in steps:
+    written = dict(model)
+    for path, data, end in steps:
         clash = any(known.startswith(path + "/") or path.startswith(known + "/") for known in model)
         if data is None:
             assert pen.staging.remove(path) == (model.pop(path, None) is not None)
@@ -35,8 +37,12 @@ def test_the_tree_is_what_the_edits_say(
         else:
             pen.staging.put(path, data)
             model[path] = data
-        if write:
+        if end == "write":
             pen.stage({})
+            written = dict(model)
+        elif end == "discard":
+            pen.staging.discard()
+            model = dict(written)
         for known, content in model.items():
             assert pen.staging.read(known) == content
     pen.stage({})
@@ -44,6 +50,9 @@ def test_the_tree_is_what_the_edits_say(
     store = pen.layout.open()
     found = {file.path: (file.mode, store.read(file.id)) for file in store.files(store.tree_of(pen.head))}
     assert found == {path: (FILE, data) for path, data in model.items()}
+    anew = Staging(store, None)
+    anew.write(model)
+    assert anew.write_tree() == store.tree_of(pen.head), "the entries are in git's order"
 
 
 def test_only_folders_that_were_touched_are_rewritten(pen: Pen) -> None:
