@@ -13,7 +13,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +59,9 @@ class Staged(Generic[R]):
     """Whether the commit only verifies nodes."""
 
 
+_UNKNOWN = object()
+
+
 @dataclass(slots=True)
 class _Waiting:
     job: Callable[[Staging, ObjectId], Staged[Any]]
@@ -69,13 +71,18 @@ class _Waiting:
     """Paths whose versions the job asks for."""
     follows: ObjectId | None = None
     """A tip of the upstream to move to, instead of a job."""
-    future: Future[object] = field(default_factory=Future)
-    turn: threading.Event = field(default_factory=threading.Event)
-    """Set when the change has its outcome, or its caller has to flush."""
+    outcome: object = _UNKNOWN
+    """The answer of the job, or the exception that the caller raises."""
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Released when the change has its outcome, or its caller has to flush. A bare lock, because a future and an event
+    take longer than the rest of the queue."""
 
     def __post_init__(self) -> None:
-        turn = self.turn  # a reference to `self` would be a cycle, which keeps the whole change until a collection
-        self.future.add_done_callback(lambda _: turn.set())
+        self.turn.acquire()
+
+    def answer(self, outcome: object) -> None:
+        self.outcome = outcome
+        self.turn.release()
 
 
 Flushed = Callable[[list[Staged[object]], ObjectId, ObjectId], None]
@@ -191,10 +198,15 @@ class Writer:
             self._queue.append(waiting)
             leads, self._is_led = not self._is_led, True
         if not leads:
-            waiting.turn.wait()
-        if not waiting.future.done():
+            waiting.turn.acquire()
+        if waiting.outcome is _UNKNOWN:
             self._lead()
-        return waiting.future.result()
+        try:
+            if isinstance(waiting.outcome, BaseException):
+                raise waiting.outcome
+            return waiting.outcome
+        finally:
+            del waiting  # otherwise the exception and this frame would refer to each other until a collection
 
     def close(self) -> None:
         """Finish the queue; later changes are refused."""
@@ -211,14 +223,14 @@ class Writer:
             metrics.FLUSHED_CHANGES.add(amount=len(batch))
         except BaseException as defect:  # a defect in kgd: answer every caller
             log.exception("a flush ended in the middle")
-            self._lose_track(f"{defect!r}"[:200], [waiting.future for waiting in batch])
+            self._lose_track(f"{defect!r}"[:200], batch)
             if not isinstance(defect, Exception):
                 raise
         finally:
             with self._lock:
                 self._is_led = bool(self._queue)
                 if self._is_led:
-                    self._queue[0].turn.set()
+                    self._queue[0].turn.release()
                 else:
                     self._idle.notify_all()
 
@@ -383,11 +395,11 @@ class Writer:
             next="Free or repair the disk, then ask again.",
         )
 
-    def _lose_track(self, reason: str, futures: list[Future[object]]) -> None:
+    def _lose_track(self, reason: str, batch: Iterable[_Waiting]) -> None:
         self._astray, self.failure = True, reason
-        for future in futures:
-            if not future.done():
-                future.set_exception(
+        for waiting in batch:
+            if waiting.outcome is _UNKNOWN:
+                waiting.answer(
                     Unavailable(
                         f"whether the change was written is not known: {reason}",
                         next="Ask again with the same request_id: it applies once.",
@@ -432,10 +444,7 @@ def _only_there(error: Exception) -> Unavailable:
 
 def _answer(outcomes: Iterable[tuple[_Waiting, object]]) -> None:
     for waiting, outcome in outcomes:
-        if isinstance(outcome, Exception):
-            waiting.future.set_exception(outcome)
-        else:
-            waiting.future.set_result(outcome)
+        waiting.answer(outcome)
 
 
 class CommitPoint(Protocol):
