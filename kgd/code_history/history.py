@@ -138,7 +138,9 @@ class CodeHistory:
         files of past commits with similar messages, files with matching paths, and their companions. A file that was
         moved or deleted, but not committed yet, has its new path or is left out.
         """
-        found = self._ask(lambda index: evidence.files_for(index, query, limit + SPARE, seeds or {}), list[LikelyFile]())
+        found = self._ask(
+            lambda index: evidence.files_for(index, query, limit + SPARE, seeds or {}), list[LikelyFile]()
+        )
         here = dict[str, LikelyFile]()
         for one in found:
             if path := self._now(one.path):
