@@ -225,7 +225,8 @@ class Staging:
     def discard(self) -> None:
         """Drop all edits since the last `write_tree`."""
         for path in self._dirty:
-            self._folders.pop(path, None)  # its lines are still those of the last tree
+            self._folders.pop(path, None)
+            self._lines.pop(path, None)  # an interrupted `write_tree` may have updated them
         for id in self._fresh:
             self._pending.pop(id, None)
         self._dirty.clear()
