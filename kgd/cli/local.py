@@ -407,6 +407,16 @@ def _is_workspace_here() -> bool:
         return False
 
 
+def without_setup(given: Given) -> Given | None:
+    """The status if nothing is set up on this machine: no daemon, no registry and no workspace here. Starts nothing, so
+    that no home exists again after its removal. None otherwise."""
+    if "workspace" in given or _is_workspace_here():
+        return None
+    answer: Given = {key: [] for key in ("stages", "degraded", "invalid_files", "broken_links", "proposals", "jobs")}
+    step = "Run `kgd up` in a code repository, or in its clone."
+    return {"daemon": None, "health": "off", "conflicts": 0, "counts": {}, **answer, "next": step}
+
+
 def _why_not(refusal: KgdError) -> str:
     if isinstance(refusal, NotFound) or refusal.message.startswith("no kgd daemon"):
         return "this directory has no workspace; `kgd up` creates one in a code repository"

@@ -104,6 +104,10 @@ _NAMES = {"move": "mv", "delete": "rm", "relate": "link", "unrelate": "unlink"}
 """The commands for changes of `put` that have another name."""
 
 
+_OF_LISTS = frozenset({"since", "until", "author", "path", "limit"})
+"""Arguments of `history` that ask for a list of commits, which is `kgd log`; `kgd history` shows their changes."""
+
+
 def command(do: Do) -> str:
     """The command that carries out an operation, or the operation's name if there is none."""
     for one in VERBS:
@@ -114,6 +118,7 @@ def command(do: Do) -> str:
         return f"`kgd {composed}`"
     known = [one for one in VERBS if do.operation in (one.call, one.also) and one.group]
     values = list(do.arguments.values())
+    values += ["log"] if do.operation == "history" and do.arguments.keys() <= _OF_LISTS else []
     values += [_NAMES[value] for value in values if value in _NAMES]
     chosen = next((one for one in known if one.name in values), None) or min(
         known, key=lambda one: one.place, default=None

@@ -106,6 +106,10 @@ def _entry(label: str, value: str) -> None:
 
 def status(answer: Answer) -> None:
     daemon = answer["daemon"]
+    if daemon is None:
+        say("nothing is set up on this machine: there is no workspace, and no daemon runs")
+        say(answer["next"])
+        return
     started = f"started {when(daemon['since'])}" if is_terminal() else f"since {daemon['since']}"
     say(f"kgd {daemon['version']}, daemon {daemon['pid']} {started}: {printing.health(answer['health'])}")
     field("log", daemon["log"])

@@ -20,6 +20,7 @@ from kgd.cli.main import read
 from kgd.cli.output import MEANT, show
 from kgd.cli.terminal import STYLES
 from kgd.client import start
+from kgd.config import Home
 from tests.cli.conftest import Kgd
 from tests.daemon.conftest import ROOT
 from tests.waiting import WATCHED, until
@@ -290,9 +291,11 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         (
             ["get", "shelf", "--as-of", "2026-11-20"],
             "kgd: this is a date, but a commit is needed (2026-11-20)\n"
-            "     Take the first commit of `kgd history --until 2026-11-20`.\n",
+            "     Take the first commit of `kgd log --until 2026-11-20`.\n",
         ),
-        (["get", "shelf", "--as-of", "nosuch"], "(nosuch)\n     Find one with `kgd history`.\n"),
+        (["get", "shelf", "--as-of", "nosuch"], "(nosuch)\n     Find one with `kgd log`.\n"),
+        (["undo", "nosuch"], "(nosuch)\n     Find one with `kgd log`.\n"),
+        (["undo", "2026-11-20"], "(2026-11-20)\n     Take the first commit of `kgd log --until 2026-11-20`.\n"),
         (["search"], "kgd: there is nothing to look for (WORD)\n"),
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
         (["area"], "kgd: there is no command 'area'\n     Did you mean `kgd areas`?\n"),
@@ -350,7 +353,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
         ),
     ],
-    ids=range(51),
+    ids=range(53),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -582,6 +585,16 @@ def test_a_command_that_needs_no_daemon_starts_none(kgd: Kgd, tmp_path: Path) ->
     ):
         assert kgd.run(*words, **home).returncode == 0
     assert not os.path.exists(tmp_path / "other" / "state")
+
+
+def test_status_starts_nothing_where_nothing_is_set_up(kgd: Kgd, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    elsewhere = Kgd(tmp_path / "empty", Home.at(str(tmp_path / "other")))
+    for words in (["status"], ["status", "--json"]):
+        done = elsewhere.run(*words, KGD_HOME=str(tmp_path / "other"))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Run `kgd up`" in done.stdout
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.slow

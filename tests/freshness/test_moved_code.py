@@ -393,6 +393,12 @@ def test_a_path_is_led_without_its_commit() -> None:
     assert moved("https://example.org/a.py", "shop", to) == "https://example.org/a.py"
 
 
+@pytest.mark.parametrize(("old", "new"), [("src/gone.py", "src/nowhere.py"), ("src/gone/", "src/nowhere"), ("x", "y")])
+def test_a_move_of_nothing_to_nothing_names_both_paths(ask: Ask, old: str, new: str) -> None:
+    with pytest.raises(NotFound, match=f"neither {old.rstrip('/')} nor {new} is in the code tree, and no node"):
+        move(ask, old, new)
+
+
 def disagree_about_a_link(ask: Ask, code: Path) -> None:
     """Make an open conflict about the relation to the file before its rename, as after a change on another machine: a
     revert, after the facts were moved, of a change before that."""

@@ -17,7 +17,7 @@ from kgd.freshness.moving import is_moved, moving_edits
 from kgd.model.change import Edit
 from kgd.model.escaping import printable
 from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
-from kgd.tools import addressing, file_paths
+from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -44,7 +44,7 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
 
     Raises:
         Invalid: The former path still exists, or the new one does not.
-        NotFound: No fact names the former path.
+        NotFound: No fact names the former path, or there is neither a node nor a path to move.
     """
     if session.principal is not None:
         return None
@@ -77,7 +77,8 @@ def _former(session: Session, workspace: Workspace, given: str, uri: Uri) -> lis
 
 
 def _refuse_missing(session: Session, workspace: Workspace, old: tuple[str, Uri], new: tuple[str, Uri]) -> None:
-    """Refuse a move of code to a path at which nothing exists, which would otherwise be the name of a concept."""
+    """Refuse a move of code, or of nothing, to a path at which nothing exists, which would otherwise be the name of a
+    concept."""
     code, (given, uri) = Freshness.of(workspace).code, old
     to = file_paths.locate(session, workspace, new[0]) if ":" not in new[0] and not workspace.exists(new[1]) else None
     if code is None or not to or (scheme_of(uri) not in CODE_TREE and workspace.exists(uri)):
@@ -89,6 +90,16 @@ def _refuse_missing(session: Session, workspace: Workspace, old: tuple[str, Uri]
         is_known = bool(CodeHistory.of(workspace).renamed(path))
         if is_known or moving_edits(workspace, path, from_path("file", workspace.id, to.rstrip("/")))[0]:
             _refuse_absent(workspace, path, to)
+    if scheme_of(uri) == "concept" and ":" not in given and not workspace.exists(uri):
+        refusal = _no_path(given, to)
+        refusal.message += f", and no node is called {printable(given.rstrip('/'))[:100]}"
+        refusal.next = addressing.did_you_mean(workspace, uri, visibility.sight(session, workspace.id))
+        raise refusal
+
+
+def _no_path(old: str, to: str) -> NotFound:
+    was, there = (printable(path.rstrip("/"))[:150] for path in (old, to))
+    return NotFound(f"neither {was} nor {there} is in the code tree", at="uri", next="Name a path that was renamed.")
 
 
 def _refuse_present(path: str, to: str, *, is_stored: bool = False) -> NoReturn:
@@ -182,6 +193,8 @@ def _refuse(workspace: Workspace, old: str, to: Uri) -> None:
     if code.present(old).id:
         _refuse_present(old, path_of(to))
     if not code.shareable(path_of(to)).id:
-        _refuse_absent(workspace, old, path_of(to))
+        if CodeHistory.of(workspace).renamed(old) or moving_edits(workspace, old, to)[0]:
+            _refuse_absent(workspace, old, path_of(to))
+        raise _no_path(old, path_of(to))
     advice = Advice("List stale facts with ", Do("stale"), ".")
     raise NotFound(f"no fact cites {old[:200]} or is related to it", at="uri", next=advice)
