@@ -8,6 +8,8 @@ kgd's.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import os
 import re
@@ -240,10 +242,8 @@ def repair_ref(
             return value
     except Damaged:
         pass
-    kept = scratch_dir / "broken"
-    kept.mkdir(parents=True, exist_ok=True)
-    if _loose(git_dir, name) is not None:
-        os.replace(git_dir / name, kept / f"{quote(name, safe='')}.{time.time_ns()}")
+    if os.path.lexists(git_dir / name) and not os.path.isdir(git_dir / name):
+        _set_aside(git_dir, scratch_dir, name)
     mend_packed_refs(git_dir, scratch_dir)
     packed = _packed(git_dir, name)
     logged = [line.new for line in reversed(read_log(git_dir, name))]
@@ -256,8 +256,12 @@ def repair_ref(
 
 
 def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
-    """Remove lines of packed-refs that would make git refuse the whole repository; True if there were any. The old
-    file is kept in ``broken/`` of the scratch folder."""
+    """Remove lines of packed-refs that would make git refuse the whole repository, or a pipe or device in its place;
+    True if there was anything to remove. The old file is kept in ``broken/`` of the scratch folder."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(git_dir / "packed-refs").st_mode):
+            _set_aside(git_dir, scratch_dir, "packed-refs")
+            return True
     content = _loose(git_dir, "packed-refs") or b""
     *lines, rest = content.split(b"\n")
     if not rest and all(map(_PACKED_LINE, lines)):
@@ -267,6 +271,12 @@ def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
     write_new(kept / f"packed-refs.{time.time_ns()}", content)
     replace(git_dir / "packed-refs", b"".join(line + b"\n" for line in lines if _PACKED_LINE(line)))
     return True
+
+
+def _set_aside(git_dir: Path, scratch_dir: Path, name: str) -> None:
+    kept = scratch_dir / "broken"
+    kept.mkdir(parents=True, exist_ok=True)
+    os.replace(git_dir / name, kept / f"{quote(name, safe='')}.{time.time_ns()}")
 
 
 def _link(mine: Path, lock: Path, end: float) -> None:
@@ -307,6 +317,10 @@ def _loose(git_dir: Path, name: str) -> bytes | None:
         fd = os.open(git_dir / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        if error.errno not in (errno.ENXIO, errno.ELOOP):  # a socket, or a link to itself
+            raise
+        raise Damaged("the file of a ref is not a plain file", at=name) from None
     try:
         found = os.fstat(fd)
         if stat.S_ISDIR(found.st_mode):

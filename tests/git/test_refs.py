@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import stat
 import threading
+from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
 from kgd.errors import Damaged, Unavailable
-from kgd.git import refs
+from kgd.git import integrity, refs
 from kgd.git.layout import Layout
 from kgd.git.refs import RefMoved
 from tests.git.support import Pen, fsck, git
@@ -167,6 +169,45 @@ def test_a_damaged_ref_gets_its_newest_usable_value_from_the_reflog(pen: Pen, co
     (layout.git_dir / refs.HEAD).write_bytes(content)
     assert refs.repair_ref(layout.git_dir, layout.derived_dir, refs.HEAD, lambda id: id == first) == first
     assert len(list((layout.derived_dir / "broken").iterdir())) == 2, "the bad bytes are kept"
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def large(path: Path) -> None:
+    path.touch()
+    os.truncate(path, (64 << 20) + 1)
+
+
+def endless_link(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def endpoint(path: Path) -> None:
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+@pytest.mark.parametrize("make", [pipe, large, endless_link, endpoint])
+def test_a_ref_that_is_no_plain_file_is_repaired(pen: Pen, make: Callable[[Path], None]) -> None:
+    layout = pen.layout
+    tip = pen.write({"nodes/a.yaml": b"1\n"})
+    (layout.git_dir / refs.HEAD).unlink()
+    make(layout.git_dir / refs.HEAD)
+    report = integrity.recover(layout)
+    assert report.repaired_refs == [refs.HEAD]
+    assert refs.read_ref(layout.git_dir, refs.HEAD) == tip
+    assert len(list((layout.derived_dir / "broken").iterdir())) == 1, "it is kept"
+
+
+@pytest.mark.parametrize("make", [pipe, endpoint])
+def test_packed_refs_that_are_no_plain_file_are_set_aside(pen: Pen, make: Callable[[Path], None]) -> None:
+    layout = pen.layout
+    tip = pen.write({"nodes/a.yaml": b"1\n"})
+    make(layout.git_dir / "packed-refs")
+    assert integrity.recover(layout).repaired_refs == ["packed-refs"]
+    assert refs.read_ref(layout.git_dir, refs.HEAD) == tip
+    assert refs.list_refs(layout.git_dir)[refs.HEAD] == tip
 
 
 def test_a_damaged_ref_without_a_reflog_gets_the_last_value_known_to_be_good(pen: Pen) -> None:
