@@ -57,6 +57,12 @@ def test_an_area_narrows_to_its_files_and_the_facts_about_them(ask: Ask, area: s
         ask.search(query="tokens", area="atom://shop/nothing")
 
 
+def test_a_fact_about_a_symbol_is_in_the_area_of_its_file_also_before_it_is_verified(ask: Ask, area: str) -> None:
+    target = {"type": "about", "target": f"symbol://shop/{SESSION}/later"}
+    ask.put(changes=upsert("insight://shop/planned", summary="tokens will expire", relations=[target]))
+    assert hits(ask.search(query="tokens", area=area)) == {area, CITING, RELATED, "insight://shop/planned"}
+
+
 def test_facts_related_to_the_former_address_of_an_area_are_in_it(ask: Ask, area: str) -> None:
     moved = "atom://shop/signing-in"
     ask.put(changes=[{"op": "move", "uri": area, "to": moved}])

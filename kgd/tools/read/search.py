@@ -537,13 +537,14 @@ def areas_of(workspace: Workspace, uri: Uri, sees: visibility.Sees | None = None
 
 
 def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
-    """The file of a hit in the code; the targets of relations, by their present URIs, and the cited files of any other
-    node."""
+    """The file of a hit in the code; the targets of relations, by their present URIs and with the file of a symbol, and
+    the cited files of any other node."""
     own = file_of(uri)
     if scheme_of(own) in CODE_TREE:
         yield own
         return
-    yield from (edge.target for edge in workspace.graph.out(uri))
+    for edge in workspace.graph.out(uri):
+        yield file_of(edge.target) if scheme_of(edge.target) == "symbol" else edge.target
     cited: list[citations.Citation] = []
     with suppress(KgdError):  # a damaged file, which `kgd fsck` reports
         node = workspace.node(uri) if citations.may_cite(workspace.stored(uri) or b"") else None
