@@ -239,8 +239,8 @@ def _fork_daemons(server: socket.socket) -> None:
 
 def _be(program: str, main: Callable[[], int], files: list[int], daemons: socket.socket | None) -> int:
     """Run the ordered program in this process."""
-    *streams, order, end = files
-    os.close(end)
+    *streams, order, told = files
+    os.close(told)
     with open(order) as text:
         words, directory, environment, session = json.load(text)
     if daemons:
@@ -261,7 +261,19 @@ def _be(program: str, main: Callable[[], int], files: list[int], daemons: socket
         levels = pygit2.enums.ConfigLevel
         pygit2.settings.search_path[levels.GLOBAL] = environment["HOME"]
         pygit2.settings.search_path[levels.XDG] = os.path.join(environment["HOME"], ".config/git")
-    return main()
+    try:
+        return main()
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        return end.code
+
+
+def _end(code: int) -> None:
+    """End this process without finalizing the interpreter, which would first copy all memory shared with the server."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 def _serve() -> int:
@@ -280,7 +292,11 @@ def _serve() -> int:
         sys.modules["kgd.vectors.builtin"].Builtin.load()
     gc.freeze()
     given = _next_command(orders)
-    return _be(program, main, given, others[0] if others else None) if given else 0
+    if not given:
+        return 0
+    code = _be(program, main, given, others[0] if others else None)
+    atexit.register(_end, code)
+    return code
 
 
 if __name__ == "__main__":
