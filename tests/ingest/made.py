@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -22,6 +23,13 @@ def bomb(data: bytes) -> bytes:
     """The archive, whose list says that its first file unpacks to 1 GiB."""
     at = data.index(b"PK\x01\x02") + 24
     return data[:at] + (1 << 30).to_bytes(4, "little") + data[at + 4 :]
+
+
+def crowded(data: bytes, count: int) -> bytes:
+    """The archive of one file, whose list names that file `count` times."""
+    at, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
+    listed = data[at:end] * count
+    return data[:at] + listed + struct.pack("<4sHHHHLLH", b"PK\x05\x06", 0, 0, count, count, len(listed), at, 0)
 
 
 def docx(*paragraphs: str, body: str = "") -> bytes:

@@ -76,7 +76,7 @@ BAD = {
     "scanned.pdf": (made.pdf(""), "no text"),
     "zip.docx": (b"PK\x03\x04 and then nothing", "not a valid archive"),
     "other.docx": (made.archive({"a.txt": "no Word"}), "not a valid docx"),
-    "many.docx": (made.archive({str(n): "" for n in range(10_001)}), "more than 10,000 files"),
+    "many.docx": (made.crowded(made.archive({"a.txt": ""}), 10_001), "more than 10,000 files"),
     "bomb.docx": (made.bomb(made.docx("x")), "MiB"),
     "laughs.docx": (
         made.archive({"[Content_Types].xml": f"<!DOCTYPE x [<!ENTITY a 'aaaaaaaaaa'>{LAUGHS}]><x>&j;</x>"}),
