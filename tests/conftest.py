@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -134,6 +135,20 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("soak" if os.environ.get("KGD_SOAK") else "kgd")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip files without a test of this run: importing the files whose tests are all slow takes each worker a second.
+
+    A file named on the command line is collected, so that pytest reports its tests as deselected.
+    """
+    is_named = any(collection_path.name in argument for argument in config.args)
+    if is_named or not collection_path.name.startswith("test_"):
+        return None
+    wanted = config.option.markexpr
+    left_out = [] if " or " in wanted else re.findall(r"not (\w+)", wanted)
+    marks = re.search(r"^pytestmark = (.*|\[\n(    .*\n)+)", collection_path.read_text(), re.MULTILINE)
+    return bool(marks and left_out and re.search(rf"mark\.({'|'.join(left_out)})\b", marks[0])) or None
+
+
 def pytest_sessionstart() -> None:
     gc.disable()
 
@@ -190,35 +205,26 @@ def _settle_in(home: Path, repository_template: Path, monkeypatch: pytest.Monkey
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Processes that outlive a test do not see the user's home either."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Processes that outlive a test do not see the user's home either. Watch SQL statements and opened files."""
+    sqlite_locks.watch()
+    with pytest.MonkeyPatch.context() as patch, query_plans.recorded():
         _settle_in(tmp_path_factory.mktemp("home"), repository_template, patch)
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _statements() -> Iterator[None]:
-    with query_plans.recorded():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _no_statement_reads_a_whole_table(_statements: None) -> Iterator[None]:
+# These two checks of every test are hooks: a fixture costs ten times as much.
+@pytest.hookimpl(tryfirst=True)  # before the fixtures
+def pytest_runtest_setup() -> None:
     query_plans.scans.clear()
+    sqlite_locks.opened.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail a test with a statement that reads a whole table, or that opens a file of SQLite beside it."""
     yield
     found = "\n".join(f"{plan}: {sql}" for sql, plan in query_plans.scans.items())
     assert not found, f"give it an index or another order of joins, or a reason in tests/query_plans.py:\n{found}"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _opened_files() -> None:
-    sqlite_locks.watch()
-
-
-@pytest.fixture(autouse=True)
-def _no_file_of_sqlite_is_opened_beside_it(_opened_files: None) -> Iterator[None]:
-    sqlite_locks.opened.clear()
-    yield
     assert not sqlite_locks.opened, "closing these files drops SQLite's locks on them"
 
 
@@ -243,7 +249,7 @@ def _own_world(
     repository_template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Hide the user's home, git configuration, identity, agents and language from tests."""
-    home = tmp_path_factory.mktemp("home")
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=tmp_path_factory.getbasetemp()))
     _settle_in(home, repository_template, monkeypatch)
     yield
     shutil.rmtree(home, ignore_errors=True)
