@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner behind json.loads; no public name
 
 from kgd.errors import Invalid, Limit
@@ -49,6 +50,7 @@ class Quoted(str):
 # Never unescaped: control characters, C1, line breaks other than \n, the byte order mark, surrogates and
 # non-characters. Tabs are allowed only in literal blocks; a JSON string escapes all of these.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]").search
+_json = json.JSONEncoder(ensure_ascii=False).encode
 _SURROGATE = re.compile("[\ud800-\udfff]").search
 _TO_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 # Plain: begins with a letter, `/` or `_`; has no ': ' or ' #', and no space or ':' at the end; is not a word that YAML
@@ -133,10 +135,12 @@ def check_keys(value: Json, at: str) -> None:
         for key, item in value.items():
             if len(key) > KEY_CHARACTERS:
                 raise Limit(f"a key has at most {KEY_CHARACTERS} characters", at=at)
-            check_keys(item, at)
+            if not isinstance(item, str):
+                check_keys(item, at)
     elif isinstance(value, list | tuple):
         for item in value:
-            check_keys(item, at)
+            if not isinstance(item, str):
+                check_keys(item, at)
 
 
 def count_events(value: Json) -> int:
@@ -152,14 +156,13 @@ def quote(text: str) -> str:
     """`text` as a JSON string, which is also a YAML double-quoted scalar of the same value."""
     if _SURROGATE(text):
         raise Invalid("text with an unpaired surrogate cannot be stored")
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = _json(text)
     return quoted if quoted.isprintable() else _TO_ESCAPE.sub(lambda m: f"\\u{ord(m[0]):04x}", quoted)
 
 
 def _entry(key: Json, value: Json, first: str, pad: str, out: list[str], depth: int) -> None:
     """One ``key: value`` whose first line begins with `first` and whose other lines begin with `pad`."""
-    if type(key) is not str or not _PLAIN_KEY(key) or key in _RESERVED or len(key) > _IMPLICIT_KEY:
-        key = _quoted_key(key)
+    key = _key_text(key) if type(key) is str else _quoted_key(key)
     head = f"{first}{key}:" if len(key) <= _IMPLICIT_KEY else f"{first}? {key}\n{pad}:"
     if isinstance(value, str):
         out.append(f"{head} {_block_or_quoted(value, pad + '  ') if chr(10) in value else _text(value)}\n")
@@ -214,6 +217,11 @@ def _check_depth(depth: int) -> None:
         raise Limit("mappings and lists are nested too deeply", at="data", next=f"Stay within {DEPTH} levels.")
 
 
+@lru_cache(maxsize=1024)  # most keys are the fields of a node
+def _key_text(key: str) -> str:
+    return key if _PLAIN_KEY(key) and key not in _RESERVED and len(key) <= _IMPLICIT_KEY else _quoted_key(key)
+
+
 def _quoted_key(key: Json) -> str:
     if not isinstance(key, str):
         raise Invalid("a key must be text", at="data")
@@ -225,14 +233,14 @@ def _quoted_key(key: Json) -> str:
 
 
 def _text(value: str) -> str:
-    if type(value) is not Quoted and _PLAIN(value) and value not in _RESERVED and not _FORBIDDEN(value):
+    if type(value) is not Quoted and _PLAIN(value) and value not in _RESERVED and not forbidden(value):
         return value
     return quote(value)
 
 
 def _block_or_quoted(value: str, pad: str) -> str:
     """`value` as a literal block, without the last line's end, if that keeps it exactly; otherwise as a JSON string."""
-    if value[0] in " \t\n" or _FORBIDDEN(value) or _BLANK_LINE(value):
+    if value[0] in " \t\n" or forbidden(value) or _BLANK_LINE(value):
         return quote(value)
     body = value.rstrip("\n")
     breaks = len(value) - len(body)

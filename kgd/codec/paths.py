@@ -75,11 +75,12 @@ _ORDINARY = re.compile(
 ).match
 
 
+@lru_cache(maxsize=8192)  # a change needs the path of each node about ten times
 def path_of(uri: Uri, sharded: frozenset[str] = frozenset()) -> str:
     """The path of the node's file. `sharded` is the list in `kgd.yaml`.
 
     The path never leaves ``nodes/``, never contains ``..``, and is always valid UTF-8. Takes about 1 us for ordinary
-    names.
+    names, 25 us for others, and 0.1 us for the same URI again.
     """
     ordinary = _ORDINARY(uri) if len(uri) <= NAME_BYTES and ".yaml/" not in uri.lower() else None
     if ordinary is not None:
@@ -92,7 +93,6 @@ def path_of(uri: Uri, sharded: frozenset[str] = frozenset()) -> str:
     return _unusual_path(uri, sharded)
 
 
-@lru_cache(maxsize=8192)  # a change needs the path of each node about ten times, and computing it takes 25 us
 def _unusual_path(uri: Uri, sharded: frozenset[str]) -> str:
     return "/".join(["nodes", *_names(uri, sharded)]) + ".yaml"
 

@@ -96,6 +96,7 @@ def test_names_that_some_file_systems_mix_up_share_a_collision_key() -> None:
     keys = {uri.collision_key(uri.build("concept", "ws", [n.encode()])) for n in ("Straße", "STRASSE", "strasse")}
     assert len(keys) == 1
     assert uri.collision_key(uri.Uri("concept://ws/a")) != uri.collision_key(uri.Uri("file://ws/a"))
+    assert uri.collision_key(uri.build("dir", "ws", [])) != uri.collision_key(uri.build("dir", "ws", [b"_"]))
 
 
 @given(uris())

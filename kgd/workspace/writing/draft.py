@@ -51,6 +51,8 @@ class Draft:
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
+        self._touched: list[Uri] | None = None
+        """The answer of `touched`, until the next change."""
         self._folders: dict[str, Folder] = {}
 
     # ---- nodes
@@ -85,11 +87,11 @@ class Draft:
 
     def put(self, node: Node) -> None:
         self.read(node.uri)
-        self._after[node.uri] = node
+        self._after[node.uri], self._touched = node, None
 
     def remove(self, uri: Uri) -> None:
         self.read(uri)
-        self._after[uri] = None
+        self._after[uri] = self._touched = None
 
     def replace_unreadable(self, node: Node) -> None:
         """Write a node whose file cannot be read, with the comments of the last readable version."""
@@ -98,12 +100,16 @@ class Draft:
         data = past.store.read(good) if good else None
         before = documents.decode(data, at=path) if data is not None else None
         self._before[node.uri] = _Read(self.tip.blob_at(path), data, before, is_unreadable=True)
-        self._after[node.uri] = node
+        self._after[node.uri], self._touched = node, None
 
     def touched(self) -> list[Uri]:
         """Changed nodes, sorted."""
-        before = self._before
-        return sorted(u for u, node in self._after.items() if before[u].is_unreadable or node != before[u].node)
+        if self._touched is None:
+            before = self._before
+            self._touched = sorted(
+                u for u, node in self._after.items() if before[u].is_unreadable or node != before[u].node
+            )
+        return self._touched
 
     def written(self) -> list[Uri]:
         """Nodes that get a new version: their file or their detail file changes, or a conflict is resolved. Sorted."""
@@ -197,7 +203,7 @@ class Draft:
         for node, before, data in written:
             admission.admit(node, before, data, home)
         for path, data_or_none in files.items():
-            if data_or_none is None or not self._differs(path, data_or_none):
+            if path.startswith("nodes/") or data_or_none is None or not self._differs(path, data_or_none):
                 continue
             if paths.is_memory_path(path):
                 owner = memory_files.owner_of(front_matter.memory_in(data_or_none, path))

@@ -117,6 +117,8 @@ def upserted(old: Node, edit: Upsert) -> Node:
         given["source"] = _with_known_keys(edit.source, node.source)
     node = replace(node, **given, data=merged_data(node.data, edit.data), others=_replaced(node.others, edit.others))
     node = _without_copied_name(old, node, is_named=edit.name is not None)
+    if not edit.relations:
+        return node
     return node.with_relation(*(_with_others(new, node.relation(new.type, new.target)) for new in edit.relations))
 
 
@@ -129,6 +131,8 @@ def _without_copied_name(old: Node, node: Node, *, is_named: bool) -> Node:
 
 
 def _with_others(new: Relation, old: Relation | None) -> Relation:
+    if not new.others and not (old and old.others):
+        return new
     return replace(new, others=_replaced(old.others if old else {}, new.others))
 
 
@@ -433,7 +437,7 @@ def _joined(type: str) -> str:
 
 def _refuse_deep(*given: Json) -> None:
     """Refuse deeply nested data before recursive functions read it."""
-    for data in given:
+    for data in filter(None, given):
         canonical.check_depth(data)
 
 

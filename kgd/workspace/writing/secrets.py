@@ -15,8 +15,8 @@ import base64
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from kgd.errors import Refused
 from kgd.model.fields import plain
@@ -205,6 +205,11 @@ _ASSIGNED = re.compile(
 _HARMLESS_NAME = re.compile(HARMLESS_NAMES)
 _PLACEHOLDER = re.compile(PLACEHOLDERS)
 _UUID_OR_HEX = re.compile(r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12,}|[0-9a-fA-F]{24,}").fullmatch
+_LOOKED_BACK = 24
+"""Characters before a name in which the text may show that the value is not a secret."""
+_BETWEEN = "\n" * 32
+"""Between joined texts: more line ends than `_LOOKED_BACK`, and than a form reads past. So a secret in one of the texts
+is found in the joined texts as well."""
 MIN_ENTROPY = 3.5
 """Minimum entropy of a random value, in bits per character."""
 MIN_ENTROPY_HEX = 2.75
@@ -215,10 +220,6 @@ SAY_WHERE = "Write where the secret is stored, not the secret itself, since git 
 
 class HoldsSecret(Refused):
     """Some text seems to contain a secret; the message never repeats it."""
-
-
-Clues: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
-"""The keywords and the names that occur in a text, in lower case."""
 
 
 class Secret(NamedTuple):
@@ -240,9 +241,10 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
     said = list(_texts(plain(before), "")) if before else []
     known, unchanged = "\n".join(text for _, text in said), set(said)
     texts = [each for each in _texts(plain(node), "") if each not in unchanged]
-    clues = _clues("\n".join(text for _, text in texts).encode("utf-8", "surrogatepass").lower())
+    if first_in(_BETWEEN.join(text for _, text in texts)) is None:  # the usual case, without a search of each text
+        return
     for field, text in texts:
-        if found := new_secret_in(text, known, clues):
+        if found := new_secret_in(text, known):
             raise HoldsSecret(
                 f"the field '{field}' holds what looks like a secret ({found.kind})",
                 at=place(field, found) if place else node.uri,
@@ -271,26 +273,20 @@ def secret_in(text: str) -> str:
     return found.kind if found else ""
 
 
-def first_in(text: str, clues: Clues | None = None) -> Secret | None:
-    """The first secret in the text, known tokens first. Linear in the length of the text.
-
-    Args:
-        clues: The clues of a longer text that contains this text, so that each short text need not be searched for all.
-    """
+def first_in(text: str) -> Secret | None:
+    """The first secret in the text, known tokens first. Linear in the length of the text."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) < _SHORTEST:
         return None
     if found := _token(data):
         return found
     lower = data.lower()
-    keywords, names = clues or _clues(lower)
-    return _by_keyword(data, lower, keywords) or _assigned(data, lower, names)
+    return _by_keyword(data, lower) or _assigned(data, lower)
 
 
-def new_secret_in(text: str, known: str, clues: Clues | None = None) -> Secret | None:
-    """The first secret in the text that is not in `known`; secrets in `known` are already in the history. See
-    `first_in`."""
-    while found := first_in(text, clues):
+def new_secret_in(text: str, known: str) -> Secret | None:
+    """The first secret in the text that is not in `known`; secrets in `known` are already in the history."""
+    while found := first_in(text):
         if found.text not in known:
             return found
         text = text.replace(found.text, "-")
@@ -323,13 +319,8 @@ def _token(data: bytes) -> Secret | None:
     return None
 
 
-def _clues(lower: bytes) -> Clues:
-    return [word for word in _KEYWORDS if word in lower], [name for name in NAMES if name in lower]
-
-
-def _by_keyword(data: bytes, lower: bytes, keywords: Sequence[bytes]) -> Secret | None:
-    for word in keywords:
-        kind, form = _KEYWORDS[word]
+def _by_keyword(data: bytes, lower: bytes) -> Secret | None:
+    for word, (kind, form) in _KEYWORDS.items():
         for at in _places(lower, word):
             if found := form.match(data, at):
                 value = found["value"] if form.groups else found[0]
@@ -338,14 +329,14 @@ def _by_keyword(data: bytes, lower: bytes, keywords: Sequence[bytes]) -> Secret 
     return None
 
 
-def _assigned(data: bytes, lower: bytes, names: Sequence[bytes]) -> Secret | None:
-    for name in names:
+def _assigned(data: bytes, lower: bytes) -> Secret | None:
+    for name in NAMES:
         for at in _places(lower, name):
             found = _ASSIGNED.match(data, at + len(name))
             if (
                 found
                 and _is_random(found["value"])
-                and not _HARMLESS_NAME.search(lower, max(0, at - 24), found.start("value"))
+                and not _HARMLESS_NAME.search(lower, max(0, at - _LOOKED_BACK), found.start("value"))
             ):
                 return Secret("a random value assigned to a secret's name", _text(found["value"]))
     return None
@@ -397,11 +388,12 @@ def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
+            at = f"{path}.{key}".lstrip(".")
             # `data: {password: ...}` is an assignment as well, so the key is part of the text.
             if isinstance(inner, str):
-                yield f"{path}.{key}".lstrip("."), f"{key}: {inner}"
-            else:
-                yield from _texts(inner, f"{path}.{key}".lstrip("."))
+                yield at, f"{key}: {inner}"
+            elif not isinstance(inner, (int, float)):
+                yield from _texts(inner, at)
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item, path)

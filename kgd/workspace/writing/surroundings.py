@@ -159,6 +159,8 @@ class PendingBatch(Surroundings):
 
     _counts: Counter[str] = field(default_factory=Counter, init=False)
     _nodes: dict[Uri, Node | None] = field(default_factory=dict, init=False)
+    _moved: dict[Uri, Node] = field(default_factory=dict, init=False)
+    """Those of the nodes that have aliases."""
     _parts: dict[str, set[str]] = field(default_factory=dict, init=False)
     """The parts that this flush changes, by folder."""
     _unkeyed: list[Uri] = field(default_factory=list, init=False)
@@ -169,6 +171,7 @@ class PendingBatch(Surroundings):
         """Start a flush with only the served tip."""
         self._counts.clear()
         self._nodes.clear()
+        self._moved.clear()
         self._parts.clear()
         self._unkeyed.clear()
         self._keys.clear()
@@ -181,6 +184,11 @@ class PendingBatch(Surroundings):
         own = (path_of(uri, self.sharded) for uri in nodes)  # a change of only the detail changes its node too
         self._counts.update({*paths, *own})
         self._nodes.update(nodes)
+        for uri, node in nodes.items():
+            if node and node.aliases:
+                self._moved[uri] = node
+            else:
+                self._moved.pop(uri, None)
         self._unkeyed += nodes
 
     def version(self, path: str) -> int:
@@ -189,7 +197,7 @@ class PendingBatch(Surroundings):
     def resolve(self, uri: Uri) -> Uri:
         if self._nodes.get(uri) is not None:
             return uri
-        claims = [new for new, node in self._nodes.items() if node and uri in node.aliases]
+        claims = [new for new, node in self._moved.items() if uri in node.aliases]
         found = super().resolve(uri)
         if found != uri and found not in self._nodes:
             claims.append(found)

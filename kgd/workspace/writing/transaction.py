@@ -201,7 +201,10 @@ def _said(edit: Upsert | Append) -> str:
     message after the secret has been removed."""
     text = edit.text if isinstance(edit, Append) else edit.summary or edit.name or edit.content or ""
     shown = ""
-    for word in "".join(char if char.isprintable() else " " for char in text[:1_000]).split():
+    text = text[:1_000]
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    for word in text.split():
         if len(shown) + len(word) >= SAID_IN_SUBJECT:
             return f"{shown} …" if shown else ""
         shown = f"{shown} {word}".strip()

@@ -14,7 +14,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kgd.workspace.writing.secrets import secret_in
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.writing.secrets import HoldsSecret, refuse_secrets, secret_in
 
 LETTERS, DIGITS, HEX = string.ascii_letters, string.digits, "0123456789abcdef"
 WORD = LETTERS + DIGITS
@@ -119,6 +121,17 @@ def test_a_credential_of_a_common_kind_is_found(kind: str) -> None:
     _chance.seed(kind)
     missed = [text for text in (CREDENTIALS[kind]() for _ in range(40)) if not secret_in(text)]
     assert len(missed) <= 2, missed  # by chance some have no digit, or only a few different ones
+
+
+@pytest.mark.parametrize("kind", CREDENTIALS)
+def test_other_fields_do_not_hide_a_credential_in_one_field(kind: str) -> None:
+    """The fields of a node are searched together."""
+    _chance.seed(kind)
+    held = next(text for text in iter(CREDENTIALS[kind], "") if secret_in(f"b: {text}"))
+    for around in ("csrf checksum", "example", "curl", "kind: secret", "api_key =", "login x password"):
+        node = Node(Uri("concept://ws/x"), summary=around, content=around, data={"a": around, "b": held, "c": around})
+        with pytest.raises(HoldsSecret, match=r"data\.b"):
+            refuse_secrets(node)
 
 
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
