@@ -155,8 +155,8 @@ CLOSE_WITHIN = 2.0
 LOOK_SECONDS = 60.0
 """Seconds between checks of the packs while nothing changes, since the user's gc removes packs as well."""
 
-LOOK_FLUSHES = 5
-"""Number of flushes between checks while changes are written. A check takes 2 ms."""
+LOOK_FLUSHES = 10
+"""Number of flushes between checks while changes are written. A check takes 2 ms, as long as half a change."""
 
 GRAPH_SECONDS = 600.0
 """Seconds until the next attempt if git did not write the commit-graph, as in a shallow repository or while another
