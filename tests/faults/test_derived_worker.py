@@ -134,6 +134,18 @@ def test_many_workspaces_share_few_children(tmp_path: Path) -> None:
     assert children() == {}
 
 
+def test_the_child_of_a_first_build_ends_with_it(tmp_path: Path) -> None:
+    """The embedding and the mentions of a large workspace then start children of their own."""
+    ws = Workspace.open(new_layout(tmp_path), publish=False)
+    ws.submit(change(*(upsert(f"note-{number}", content="Lease.\n") for number in range(MANY))))
+    ws.close()
+    (ws.layout.derived_dir / "index.sqlite").unlink()
+    ws = Workspace.open(ws.layout, publish=False)
+    assert len(ws.text().search("lease", limit=MANY + 1)) == MANY
+    assert TEXTS not in children().values()
+    ws.close()
+
+
 @pytest.mark.slow
 def test_a_child_ends_when_there_is_nothing_to_do(tmp_path: Path) -> None:
     ws = Workspace.open(new_layout(tmp_path), publish=False)

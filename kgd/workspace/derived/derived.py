@@ -435,6 +435,7 @@ class Derived:
             self.indexed.bring_to(self._tree)
         finally:
             self._partial_from = float("inf")
+        self.indexed.worker.end()  # now, since the followers of a large build start children of their own
 
     # ---- files
 

@@ -113,8 +113,9 @@ class WorkTree:
     def __init__(self, root: Path, parts: Path, *, exchange: _Exchange | None = None) -> None:
         self.root, self.parts = root, parts
         self._exchange = exchange
-        self._known: dict[str, bytes] = {}
-        """Stamp and blob id by path, packed into one object per file to save memory."""
+        self._known: dict[int, bytes] = {}
+        """Stamp and blob id by the hash of the path, packed into one object per file; the paths would take half of the
+        memory. If two paths have the same hash, their stamps differ, since they have different inodes."""
         self._serial = 0
         self._left: int | None = None
 
@@ -182,7 +183,8 @@ class WorkTree:
             for path, found in self._scan(folder, fd, odd, 1 + folder.count("/")):
                 files[path] = found
         if not below:
-            self._known = {path: known for path, known in self._known.items() if path in files}
+            there = set(map(hash, files))
+            self._known = {at: known for at, known in self._known.items() if at in there}
         return Scan(files, tuple(odd))
 
     # ---- writing
@@ -212,7 +214,7 @@ class WorkTree:
             Odd: There is a link or a file where a folder is needed; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
-        self._known.pop(path, None)
+        self._known.pop(hash(path), None)
         with self._at(path, make=True) as (fd, name):
             while True:
                 try:
@@ -233,7 +235,7 @@ class WorkTree:
         Raises:
             Odd, OSError: As for `place`.
         """
-        self._known.pop(path, None)
+        self._known.pop(hash(path), None)
         try:
             with self._at(path) as (fd, name):
                 os.rename(name, aside, src_dir_fd=fd)
@@ -282,7 +284,7 @@ class WorkTree:
         if reason:
             return Found(None, reason)
         key = _stamp(found)
-        known = self._known.get(path)
+        known = self._known.get(hash(path))
         if known and known.startswith(key):
             return Found(known[len(key) :])
         self._spend(READ)
@@ -296,9 +298,9 @@ class WorkTree:
         except OSError as error:
             return Found(None, f"it cannot be read: {error.strerror}")
         id = object_id("blob", data)
-        self._known.pop(path, None)
+        self._known.pop(hash(path), None)
         if hashed_at - max(found.st_mtime_ns, found.st_ctime_ns) > TICK_NS and len(data) == found.st_size:
-            self._known[path] = key + id
+            self._known[hash(path)] = key + id
         return Found(id)
 
     def _scan(self, folder: str, fd: int, odd: list[str], depth: int) -> Iterator[tuple[str, Found]]:
