@@ -69,6 +69,23 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
     expect(page.get_by_role("row", name="checkout.py")).to_contain_text("Python")
 
 
+def test_folders_open_in_their_table_and_stay_open_at_the_address(desk: Desk, page: Page) -> None:
+    at(page, "areas/folders?order=name")
+    rows = page.locator(".tree tbody tr")
+    closed = rows.count()
+    page.get_by_role("link", name="Contents of src/", exact=True).press("Enter")
+    page.get_by_role("link", name="Contents of src/auth/", exact=True).click()
+    row = page.get_by_role("row", name="session.py")
+    expect(row).to_be_visible()
+    page.reload()
+    expect(row).to_be_visible()
+    assert axe(page) == []
+    page.get_by_role("link", name="Covered first", exact=True).click()
+    expect(row).to_be_visible()
+    page.get_by_role("link", name="Contents of src/", exact=True).click()
+    expect(rows).to_have_count(closed)
+
+
 def test_a_new_uncovered_file_appears_without_a_reload(desk: Desk, page: Page) -> None:
     at(page, "areas/folders")
     (desk.code / "bare.txt").write_text("without an area\n")

@@ -19,6 +19,8 @@ ROWS = 100
 FACTS = 20
 FILES = 20
 LISTED = 50
+OPENED = 20
+"""Largest number of folders that are opened in the table of another one."""
 LITTLE = 2
 """Percentage of changed lines up to which the code of an area counts as unchanged."""
 GAPS = 6
@@ -94,11 +96,25 @@ def folders(visit: Visit) -> Handled:
         "orders": ORDERS,
         "above": _above(answer.get("folder", {}).get("uri", "")),
         "begun": "cursor" in visit.query,
-        "entries": _entries(answer, order),
+        "entries": list(_tree(visit, answer, order)),
+        "opened": visit.many("open")[:OPENED],
         "shows_moved": _shows_moved(answer),
         "makes": visit.may("manage_graph"),
     }
     return Page("areas_folders.html", told)
+
+
+def _tree(visit: Visit, answer: Mapping[str, Any], order: str, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a folder and, below each opened folder, its rows. `left` are the entries that a folder has
+    beyond its rows."""
+    for one in _entries(answer, order):
+        is_open = not one.get("is_file") and one["uri"] in visit.many("open")[:OPENED]
+        yield {**one, "depth": depth, "is_open": is_open}
+        if is_open:
+            inside = visit.call("coverage", path=one["uri"], order=order, limit=ROWS)
+            yield from _tree(visit, inside, order, depth + 1)
+            if left := inside["total"] - len(inside["folders"]) - len(inside["files"]):
+                yield {"left": left, "uri": one["uri"], "name": one["name"], "depth": depth + 1}
 
 
 def _shows_moved(answer: Mapping[str, Any]) -> bool:
