@@ -118,8 +118,8 @@ def test_the_pages_of_pending_work_have_one_order_and_their_sum_on_a_phone_has_a
 def test_the_page_of_a_conflict_has_a_black_title_and_the_reason_before_its_buttons(page: Page) -> None:
     at(page, f"conflict?uri={RETRY}")
     expect(page.locator("h1 a")).to_have_count(0)
-    above = page.locator("p.above")
-    expect(above).to_have_text("decision · Payments · Open the fact")
+    about = page.locator("h1 + p")
+    expect(about).to_have_text("decision · Payments · Open the fact")
     bar = page.locator(".confirm")
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
@@ -131,7 +131,7 @@ def test_the_page_of_a_conflict_has_a_black_title_and_the_reason_before_its_butt
     assert box
     assert reason
     assert box["y"] + box["height"] <= 844 <= reason["y"], "one row is in view on a phone"
-    above.get_by_role("link", name="Open the fact").click()
+    about.get_by_role("link", name="Open the fact").click()
     expect(page.locator("h1")).to_contain_text("One retry, with an idempotency key")
 
 
@@ -268,6 +268,8 @@ def test_blame_names_the_field_of_each_block_and_the_reason_of_its_commit(page: 
             re.compile("Bob Builder, .* ago.*Say where the rule applies"),
         ]
     )
+    edges = page.locator("tr.start .about").evaluate_all("found => found.map(one => getComputedStyle(one).boxShadow)")
+    assert (edges[0] == edges[1], len(set(edges))) == (True, 3), "one shade for each commit"
     assert axe(page) == []
     page.get_by_role("link", name="Say where the rule applies").filter(visible=True).click()
     page.wait_for_url("**/change?*")

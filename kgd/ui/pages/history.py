@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own, reported
 from kgd.ui.words import next_step
 
+OLDEST = 3
+"""Number of shades of age, less one."""
 COMMITS = 20
 REVIEWED = 200
 """Largest number of nodes of a commit that are approved at once."""
@@ -130,7 +132,14 @@ def lines(visit: Visit) -> Handled:
     blocks = [("Content", content)] if content else []
     if not cursor and (summary := _summary_block(visit, uri, commits)):
         blocks.insert(0, ("Summary", [{**summary, "title": titles[summary["commit"]]}]))
-    return Page("node_lines.html", {"answer": answer, "blocks": blocks, "uri": uri, **_name(visit, uri)})
+    told = {"answer": answer, "blocks": blocks, "ages": _ages(one for _, ranges in blocks for one in ranges)}
+    return Page("node_lines.html", told | {"uri": uri, **_name(visit, uri)})
+
+
+def _ages(ranges: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the age of each commit among those of a page: from 0 for the newest to `OLDEST`."""
+    newest_first = sorted({(one["at"], one["commit"]) for one in ranges}, reverse=True)
+    return {commit: n * OLDEST // max(len(newest_first) - 1, 1) for n, (_, commit) in enumerate(newest_first)}
 
 
 def _summary_block(visit: Visit, uri: str, commits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
