@@ -164,7 +164,9 @@ def suggestion(visit: Visit) -> Handled:
 def _suggestions(visit: Visit) -> Handled:
     answer = visit.call("conflicts", suggestions=True, limit=1)
     told = answer.get("suggestions", ())
-    known = titles(visit, [uri for one in told for uri in (one["source"], one.get("target", "")) if uri])
+    known = titles(
+        visit, [uri for one in told for uri in (one["source"], one.get("target", ""), *one.get("texts", ())) if uri]
+    )
     return Page(
         "conflicts.html",
         {
