@@ -440,7 +440,7 @@ def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_con
 
 def test_areas_are_called_areas(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments&node=atom://shop/payments")
-    for place in (".legend", ".words", "#card header"):
+    for place in (".legend", ".dots", "#card header"):
         expect(page.locator(place).first).to_contain_text("area")
         expect(page.locator(place).first).not_to_contain_text("atom")
 
