@@ -26,8 +26,8 @@ ORDERED = ("message://", "chunk://")
 """Schemes of nodes that are in sequence."""
 PERSON = 0.15
 """Bonus for texts of a speaker named in the query."""
-SUBJECT = 0.3
-"""Bonus for notes about a symbol named in the query."""
+SUBJECT = 0.5
+"""Bonus for notes about a symbol or file named in the query."""
 BESIDE = 0.5
 """Share of a message's score that comes from the message and its neighbours together."""
 HELPED = 0.35

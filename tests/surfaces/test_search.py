@@ -199,6 +199,16 @@ def test_the_notes_about_a_file_are_first_by_its_name_or_path(noted: Ask, query:
     assert uris(noted.search(query=query))[:3] == ["pattern://shop/Signing", *AREAS]
 
 
+@pytest.mark.parametrize("path", ["src/auth/session.py", "session.py", "`src/auth/session.py`"])
+def test_the_notes_about_a_file_rank_higher_if_a_question_names_it(noted: Ask, path: str) -> None:
+    noted.put(changes=[upsert(f"insight://shop/p{n}", summary="All customers pay in advance.") for n in range(4)])
+    question = f"do customers pay in advance, according to {path}?"
+    hits = noted.search(query=question, limit=20)["hits"]
+    found = {hit["uri"]: hit["why"] for hit in hits}
+    assert "about this path" in found["pattern://shop/Signing"]
+    assert "pattern://shop/Signing" in uris({"hits": noted.context(question=question)["items"]})
+
+
 @pytest.mark.parametrize("query", ["session.py", "auth/session.py"])
 def test_the_facts_about_a_file_with_a_stored_node_are_found_by_its_name(ask: Ask, query: str) -> None:
     noted = with_notes(ask)

@@ -70,6 +70,8 @@ CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
 
+MOST_PATHS = 5
+"""Largest number of paths in a question whose notes rank higher."""
 MOST_ABOUT_PATH = 20
 """Notes about one file or directory."""
 
@@ -323,7 +325,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
-        inside = code_facts.named_inside(session, workspace, question.query) if question.max_depth else ()
+        subjects = _subjects(session, workspace, question.query) if question.max_depth else {}
         return retrieve(
             workspace,
             question,
@@ -334,7 +336,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             about=partial(about_paths, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
             first=_about_named(session, workspace, question.query) if question.max_depth else {},
-            subjects=code_facts.reasons(code_facts.facts_about(session, workspace, inside)),
+            subjects=subjects,
             offset=offset,
         )
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
@@ -387,6 +389,17 @@ def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri
             notes = chains.current_first(notes)
         found[uri] = list(dict.fromkeys([*notes, *areas.get(path, ())]))[:MOST_ABOUT_PATH]
     return found
+
+
+def _subjects(session: Session, workspace: Workspace, query: str) -> dict[Uri, str]:
+    """The notes about the files and symbols that a question names among other words, each with the reason."""
+    words = query.split()
+    paths = [word for word in words if "/" in word or "." in word][:MOST_PATHS] if len(words) > 1 else []
+    named = [uri for word in paths for uri in file_paths.named(session, workspace, word.rstrip(".,;:!?"))]
+    about = about_paths(workspace, named) if named else {}
+    inside = code_facts.named_inside(session, workspace, query)
+    found = {note: ABOUT_PATH for notes in about.values() for note in notes}
+    return found | code_facts.reasons(code_facts.facts_about(session, workspace, inside))
 
 
 def _about_named(session: Session, workspace: Workspace, query: str) -> dict[Uri, str]:
