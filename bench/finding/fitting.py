@@ -35,7 +35,7 @@ IN_USE = np.array(
     [
         BUILTIN * relevance.COVERED,
         1.0,
-        -BUILTIN * relevance.LACKING,
+        -(BUILTIN**relevance.LACKING_POWER) * relevance.LACKING,
         relevance.WORDS,
         -relevance.ANSWERED - (1 - BUILTIN) * relevance.ANSWERED_ALONE,
     ]

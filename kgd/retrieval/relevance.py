@@ -35,10 +35,12 @@ rare one."""
 
 COVERED = 4.0
 """Weight of coverage in the evidence, relative to similarity."""
-LACKING, WORDS, SHORTEST, ANSWERED = 6.0, 2.0, 3, 4.5
+LACKING, WORDS, SHORTEST, ANSWERED = 6.0, 1.5, 3, 3.5
 """A question of n words is answered if `best - LACKING * lacking + WORDS * ln(n + SHORTEST) >= ANSWERED`; see `needed`.
 The more words a question has, the smaller the share of them that a note has."""
-ANSWERED_ALONE = 1.3
+LACKING_POWER = 1.5
+"""Power of the weight of words for missing words: a model that knows a missing word may find the same in others."""
+ANSWERED_ALONE = 1.5
 """What `ANSWERED` grows by if words had no weight."""
 LEAST, OF_BEST = 1.2, 0.4
 """Minimum evidence of a hit, absolute and as a share of the best evidence."""
@@ -83,7 +85,7 @@ def needed(best: float, lacking: float, words: int, weight: float = 1.0) -> floa
         weight: See `evidence`.
     """
     answered = ANSWERED + (1 - weight) * ANSWERED_ALONE
-    if best - weight * LACKING * lacking + WORDS * math.log(SHORTEST + words) < answered:
+    if best - weight**LACKING_POWER * LACKING * lacking + WORDS * math.log(SHORTEST + words) < answered:
         return math.inf
     return max(LEAST, OF_BEST * best)
 

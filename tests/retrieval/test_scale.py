@@ -222,6 +222,11 @@ def test_a_question_with_unknown_words_needs_less_beside_a_better_model() -> Non
     assert math.isinf(relevance.needed(0.5, 0.0, 3, WORDS)), "similarity alone must be clear"
 
 
+def test_a_similar_note_answers_keywords_of_which_most_are_unknown() -> None:
+    assert not math.isinf(relevance.needed(2.8, 2 / 3, 3, BUILTIN))
+    assert math.isinf(relevance.needed(1.5, 2 / 3, 3, BUILTIN))
+
+
 def test_names_that_differ_only_in_numbers_are_compared_once() -> None:
     rows = [(Uri(f"note://ws/{n}"), f"Row {n}") for n in range(50)]
     others = [(Uri(f"note://ws/x{n}"), "x" * (n + 1)) for n in range(50)]
