@@ -232,12 +232,14 @@ def keep_in_step(
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The workspace that a change is for. `read` and `names` give files and folders as the change leaves them."""
+    """The workspace that a change is for. `read` and `names` give files and folders as the change leaves them, and
+    `resolve` the present URI of a moved node."""
 
     workspace: str
     sharded: frozenset[str]
     read: Read
     names: Callable[[str], list[str]] = lambda folder: []
+    resolve: Callable[[Uri], Uri] = lambda uri: uri
 
     def node(self, uri: Uri) -> Node | None:
         """A node of this workspace that has a separate file; None if the node is absent or cannot be read."""
@@ -246,6 +248,13 @@ class Home:
             return node_in(path := self.path(uri), self.read(path)) if is_here else None
         except KgdError:
             return None
+
+    def owner(self, uri: Uri) -> Node | None:
+        """The node that a front matter names, by its URI or an alias."""
+        if (node := self.node(uri)) is not None:
+            return node
+        moved = self.node(self.resolve(uri))
+        return moved if moved is not None and uri in moved.aliases else None
 
     def path(self, uri: Uri) -> str:
         return paths.path_of(uri, self.sharded)
@@ -269,7 +278,8 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
     owner = owner_of(after or before)
     if owner is None or workspace_of(owner) != around.workspace:
         return {}, None
-    node = around.node(owner)
+    node = around.owner(owner)
+    owner = node.uri if node is not None else owner
     if after is None:
         return (_after_deletion(around, node, path) if data is None and node else {}), owner
     if node is None:

@@ -188,6 +188,9 @@ class Replica(Desk):
     def twin(self, uri: Uri) -> Uri | None:
         return _Around(self).twin(uri)
 
+    def resolve(self, uri: Uri) -> Uri:
+        return _Around(self).resolve(uri)
+
 
 class _Around(Surroundings):
     """The surroundings of a change, looked up in the few nodes of the desk."""

@@ -63,6 +63,7 @@ class Host(Protocol):
     def tell_uncommitted(self) -> None: ...
     def in_overlay(self, uri: Uri) -> bool: ...
     def twin(self, uri: Uri) -> Uri | None: ...
+    def resolve(self, uri: Uri) -> Uri: ...
 
 
 @dataclass(slots=True)
@@ -352,7 +353,7 @@ def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Jo
 
 
 def _around(host: Host, staging: Staging) -> Home:
-    return Home(host.workspace, host.sharded, staging.read, staging.names)
+    return Home(host.workspace, host.sharded, staging.read, staging.names, host.resolve)
 
 
 def _follow_rewrite(
