@@ -471,7 +471,8 @@ def _translated(path: Path) -> Iterator[None]:
             raise IndexDamaged("the index is damaged", at=str(path), next="It is rebuilt automatically.") from error
         if isinstance(error, sqlite3.OperationalError):
             name = getattr(error, "sqlite_errorname", "") or "no code"
-            raise Unavailable(f"the index is unavailable ({name})", at=str(path)) from error
+            why = "the disk is full" if code == sqlite3.SQLITE_FULL else name
+            raise Unavailable(f"the index is unavailable ({why})", at=str(path)) from error
         raise
 
 

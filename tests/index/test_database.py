@@ -115,6 +115,13 @@ def test_a_lock_is_no_damage(database: Database, monkeypatch: pytest.MonkeyPatch
     database.close()
 
 
+def test_a_full_disk_is_named_in_words(database: Database) -> None:
+    with database.write() as connection:  # the limit is that of this connection, which all writes use
+        connection.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(Unavailable, match="the disk is full"):
+        fill(database, 500)
+
+
 def test_a_nested_write_is_part_of_the_outer_one(database: Database) -> None:
     index = fill(database)
     with contextlib.suppress(ZeroDivisionError), database.write():

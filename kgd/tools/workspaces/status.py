@@ -45,7 +45,7 @@ STAGE_REMEDIES = {
     "publish": "Finish the named operation in .kgd; kgd then continues by itself.",
     "integrate": "Fix the named problem in .kgd; kgd then continues by itself.",
     "index": "Run `kgd doctor --fix`, which rebuilds the index.",
-    "embedding": "Check `embedder` in workspaces.yaml; `kgd reindex` rebuilds the vectors.",
+    "embedding": "Free a full disk, or check `embedder` in workspaces.yaml; `kgd reindex` rebuilds the vectors.",
     "mentions": "kgd tries again by itself; `kgd reindex` rebuilds them. Until then, searches use words only.",
     "code": "kgd tries again by itself. Until then, search finds stored nodes, and code only by file names.",
     "upkeep": "Nothing is lost; kgd tries again with the next changes.",
