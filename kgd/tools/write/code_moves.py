@@ -17,7 +17,7 @@ from kgd.freshness.moving import is_moved, moving_edits
 from kgd.model.change import Edit
 from kgd.model.escaping import printable
 from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
-from kgd.tools import addressing, file_paths, visibility
+from kgd.tools import addressing, file_paths
 from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -93,7 +93,7 @@ def _refuse_missing(session: Session, workspace: Workspace, old: tuple[str, Uri]
     if scheme_of(uri) == "concept" and ":" not in given and not workspace.exists(uri):
         refusal = _no_path(given, to)
         refusal.message += f", and no node is called {printable(given.rstrip('/'))[:100]}"
-        refusal.next = addressing.did_you_mean(workspace, uri, visibility.sight(session, workspace.id))
+        refusal.next = addressing.did_you_mean(workspace, uri, session.sight(workspace.id))
         raise refusal
 
 
