@@ -133,8 +133,8 @@ def search(answer: Answer) -> None:
         _no_hits(answer.get("hint", ""))
         for uri in answer.get("nearest", ()):
             say(f"    nearest: {address(uri)}")
-    elif (hint := answer.get("hint", "")).startswith("The text index is degraded"):
-        say(alert(f"! {hint}"))
+    elif limits := answer.get("hint", "").removeprefix(NOTHING_KNOWN).strip():  # not everything was searched
+        say(alert(f"! {limits}"))
     if answer.get("code"):
         say(f"\n{bold('In the code')}" if is_terminal() else "in the code:")
         _hits(answer["code"])

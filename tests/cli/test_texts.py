@@ -260,6 +260,16 @@ def test_paths_without_an_area_are_said_once(
     assert printed.count("no area") == 1
 
 
+def test_a_search_that_found_something_still_says_that_it_is_partial(capsys: pytest.CaptureFixture[str]) -> None:
+    hit = {"uri": "concept://shop/a", "type": "concept", "name": "A", "summary": "s", "score": 1, "why": []}
+    printing.search({"hits": [hit], "hint": "The text index is being built."})
+    assert "! The text index is being built." in capsys.readouterr().out
+    printing.search({"hits": [hit], "hint": f"{printing.NOTHING_KNOWN} Texts are still being embedded."})
+    out = capsys.readouterr().out
+    assert "! Texts are still being embedded." in out
+    assert printing.NOTHING_KNOWN not in out
+
+
 def test_a_search_without_an_answer_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     printing.search({"hits": [], "code": [], "hint": printing.NOTHING_KNOWN})
     assert capsys.readouterr().out == 'nothing is known about this\n    `kgd remember "…"` records it\n'

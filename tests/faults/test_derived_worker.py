@@ -95,6 +95,7 @@ def test_search_finds_words_while_texts_are_embedded(tmp_path: Path) -> None:
         answer = call(session, "search", {"query": "zebra"})
         assert [hit["uri"] for hit in answer["hits"]] == ["concept://shop/late"]
         assert answer["hint"] == PARTIAL
+        assert PARTIAL in call(session, "context", {"question": "where is the zebra?"})["notes"]
         assert (
             ws.health()["embedding"].blocker
             == "texts are being embedded; until this is done, search finds them only by words"

@@ -35,7 +35,7 @@ from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, When, WorkspaceParams, future, period
-from kgd.tools.read.search import UNSEARCHED, unindexed
+from kgd.tools.read.search import UNSEARCHED, unembedded, unindexed
 from kgd.tools.session import Hint, Session, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
 
@@ -103,7 +103,7 @@ class ContextResult(TypedDict):
     nodes if nothing in `items` answers the question. `unmatched_paths` do not belong to an area; `described` are those
     of them to which other nodes refer.
 
-    `notes`: why the answer may lack history or differ from the caller's code.
+    `notes`: why the answer may lack texts or history, or differ from the caller's code.
     `lines`: the commits of the requested lines; `unknown_lines` and `unknown_paths`: sentences about lines, symbols and
     paths that do not exist.
     `likely_files` and `tried_before`: from past commits about a task. `working_set`: with a `context_id`, the nodes
@@ -175,7 +175,10 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if unknown and "missing" in answer and not past.unread(session, workspace):
         _note_unknown(answer["missing"], printable(unknown[0]))
     line_answers = past.answers(session, workspace, asked.lines)
-    if notes := _notes(session, workspace, asked, named, line_answers):
+    limits = [unindexed(session, workspace), unembedded(session, workspace) if asked.query else ""]
+    told = answer.get("missing", {}).get("message", "")
+    notes = [one for one in limits if one and one not in told]
+    if notes := [*notes, *_notes(session, workspace, asked, named, line_answers)]:
         answer["notes"] = notes
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),

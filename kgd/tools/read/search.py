@@ -192,9 +192,8 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["hint"] = f"None of the best {left + code_left} hits pass the filters{CONTINUES if is_cut else ''}."
     else:
         result |= _hints(session, workspace, params, wanted, found, is_known=bool(hits), is_filtered=passes is not None)
-    is_told = result.get("hint") == UNSEARCHED
-    if params.query.strip() and page.sees is None and workspace.meaning.is_partial and not is_told:
-        result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
+    if params.query.strip() and result.get("hint") != UNSEARCHED and (partial := unembedded(session, workspace)):
+        result["hint"] = " ".join(filter(None, (result.get("hint"), partial)))
     if not params.cursor and (absent := _absent(session, workspace, params.query, shown, page.sees)):
         result["absent"] = absent
     if Lane.CODE in lanes and (code or file_paths.is_name(params.query.strip())):
@@ -250,6 +249,12 @@ def unindexed(session: Session, workspace: Workspace) -> str:
     if not (problem := workspace.text_problem.rstrip(".")):
         return ""
     return f"{DEGRADED}: {problem}." if session.principal is None else f"{DEGRADED}."
+
+
+def unembedded(session: Session, workspace: Workspace) -> str:
+    """Why a search by meaning may miss texts; empty if it misses few, and for a caller who may not read every node."""
+    is_partial = workspace.meaning.is_partial and session.sight(workspace.id) is None
+    return PARTIAL if is_partial else ""
 
 
 class _Page:
