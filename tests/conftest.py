@@ -17,7 +17,8 @@ import pygit2
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import query_plans, sqlite_locks
+from kgd.workspace import child_process
+from tests import forked, query_plans, sqlite_locks
 from tests.postgres_server import Server, programs, server
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -207,7 +208,7 @@ def _settle_in(home: Path, repository_template: Path, monkeypatch: pytest.Monkey
 def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Processes that outlive a test do not see the user's home either. Watch SQL statements and opened files."""
     sqlite_locks.watch()
-    with pytest.MonkeyPatch.context() as patch, query_plans.recorded():
+    with pytest.MonkeyPatch.context() as patch, query_plans.recorded(), forked.parsers():
         _settle_in(tmp_path_factory.mktemp("home"), repository_template, patch)
         yield
 
@@ -226,6 +227,12 @@ def pytest_runtest_teardown() -> Iterator[None]:
     found = "\n".join(f"{plan}: {sql}" for sql, plan in query_plans.scans.items())
     assert not found, f"give it an index or another order of joins, or a reason in tests/query_plans.py:\n{found}"
     assert not sqlite_locks.opened, "closing these files drops SQLite's locks on them"
+
+
+@pytest.fixture
+def unforked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Daemons in this process start parsers of code as usual, as their children."""
+    monkeypatch.setattr(child_process, "subprocess", subprocess)
 
 
 @pytest.fixture(scope="session")

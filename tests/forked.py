@@ -1,8 +1,7 @@
-"""The program `kgd` and its hubs, forked from a process that has imported them.
+"""The program `kgd`, its hubs and its parsers of code, forked from a process that has imported them.
 
-Every command, hub and daemon still has its own process, arguments, directory, environment, streams and exit code.
-Forking skips the start of the interpreter and most imports, which is two thirds of the cost. Tests of the start use
-`subprocess`.
+Each of them still has its own process, arguments, directory, environment, streams and exit code. Forking skips the
+start of the interpreter and most imports, which is two thirds of the cost. Tests of the start use `subprocess`.
 """
 
 from __future__ import annotations
@@ -20,17 +19,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
+from unittest.mock import patch
 
 from kgd.client.start import running
 from kgd.config import Home, one_thread_each
 
 ROOT = Path(__file__).resolve().parent.parent
-CLI, SERVE = "kgd.cli", "kgd.serve.__main__"
-"""Modules with the functions `main` of the two programs."""
+CLI, SERVE, PARSER = "kgd.cli", "kgd.serve.__main__", "kgd.daemon.code_index_process"
+"""Modules with the functions `main` of the three programs."""
+STARTS = {CLI: SERVE, SERVE: PARSER}
+"""The program that is started by another one."""
 DAEMON = [sys.executable, "-P", "-m", "kgd.serve"]
 """The beginning of the command by which a forked `kgd` starts its daemon."""
 IMPORTED = {
@@ -60,6 +63,7 @@ IMPORTED = {
         "kgd.tools.workspaces.sync",
         "kgd.vectors.builtin",
     ),
+    PARSER: (),
 }
 """Modules that almost every run imports. None of them reads the environment before it is called."""
 USUAL = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
@@ -163,7 +167,7 @@ def _server(owner: int, program: str) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     quiet = subprocess.DEVNULL
     usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")} | USUAL
-    files = [theirs.fileno(), *([_server(owner, SERVE).fileno()] if program == CLI else [])]
+    files = [theirs.fileno(), *([_server(owner, STARTS[program]).fileno()] if program in STARTS else [])]
     command = [sys.executable, "-P", "-m", "tests.forked", program, *map(str, files)]
     with theirs:
         process = subprocess.Popen(command, pass_fds=files, stdin=quiet, stdout=quiet, cwd=ROOT, env=usual)
@@ -237,14 +241,50 @@ def _fork_daemons(server: socket.socket) -> None:
     subprocess.run = run  # type: ignore[assignment]
 
 
-def _be(program: str, main: Callable[[], int], files: list[int], daemons: socket.socket | None) -> int:
-    """Run the ordered program in this process."""
+class Parser(Process):
+    """A parser of code, with the interface of `subprocess.Popen`."""
+
+    def __init__(self, words: Sequence[str], server: socket.socket | None) -> None:
+        stdin, ours = os.pipe()
+        theirs, stdout = os.pipe()
+        self.stdin, self.stdout = os.fdopen(ours, "wb"), os.fdopen(theirs, "rb")
+        with open(os.devnull, "wb") as nothing, open(stdin, "rb"), open(stdout, "wb"):
+            made = start(words, Path("/"), os.environ, [stdin, stdout, nothing.fileno()], program=PARSER, server=server)
+        self._told, self.pid, self.returncode = made._told, made.pid, None
+
+    def wait(self, timeout: float | None = None) -> int:
+        try:
+            return super().wait(timeout)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(PARSER, timeout or 0.0) from None
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.send_signal(signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def parsers(server: socket.socket | None = None) -> Iterator[None]:
+    """Fork the parsers that daemons in this process start."""
+
+    def popen(command: Sequence[str], **options: Any) -> Any:
+        if list(command[1:3]) != ["-m", PARSER] or not has_usual_start(os.environ):
+            return subprocess.Popen(command, **options)
+        return Parser(command[3:], server)
+
+    child_process = importlib.import_module("kgd.workspace.child_process")  # commands do not need it
+    with patch.object(child_process, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen})):
+        yield
+
+
+def _be(program: str, main: Callable[..., int], files: list[int], started: socket.socket | None) -> int:
+    """Run the ordered program in this process. `started`: the server of the program that it starts."""
     *streams, order, told = files
     os.close(told)
     with open(order) as text:
         words, directory, environment, session = json.load(text)
-    if daemons:
-        _fork_daemons(daemons)
+    if started and program == CLI:
+        _fork_daemons(started)
     for number, file in enumerate(streams):
         os.dup2(file, number)
     for file in set(streams):
@@ -256,13 +296,14 @@ def _be(program: str, main: Callable[[], int], files: list[int], daemons: socket
     os.environ.update(environment)
     time.tzset()
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]
-    sys.argv = [program, *words]
+    sys.argv = [os.path.join(os.path.dirname(str(sys.modules[program].__file__)), "__main__.py"), *words]
     if pygit2 := sys.modules.get("pygit2"):  # it looked up the user's configuration when it was loaded
         levels = pygit2.enums.ConfigLevel
         pygit2.settings.search_path[levels.GLOBAL] = environment["HOME"]
         pygit2.settings.search_path[levels.XDG] = os.path.join(environment["HOME"], ".config/git")
     try:
-        return main()
+        with parsers(started) if program == SERVE else contextlib.nullcontext():
+            return main(words) if program == PARSER else main()
     except SystemExit as end:
         if not isinstance(end.code, int):
             raise
@@ -284,8 +325,7 @@ def _serve() -> int:
     if not orders.recv(1, socket.MSG_PEEK):  # the imports take a second, and many test files start no daemon
         return 0
     one_thread_each()
-    package = importlib.import_module(name)
-    program, main = os.path.join(os.path.dirname(str(package.__file__)), "__main__.py"), package.main
+    main = importlib.import_module(name).main  # `kgd.cli` also has a module of this name, once that is imported
     for module in IMPORTED[name]:
         importlib.import_module(module)
     if name == SERVE:
@@ -294,7 +334,7 @@ def _serve() -> int:
     given = _next_command(orders)
     if not given:
         return 0
-    code = _be(program, main, given, others[0] if others else None)
+    code = _be(name, main, given, others[0] if others else None)
     atexit.register(_end, code)
     return code
 

@@ -1,4 +1,4 @@
-"""A forked command is the program: same output, exit code, directory, environment and input."""
+"""A forked command is the program: same output, exit code, directory, environment and input. So is a parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
+from kgd.daemon import code_index_process
 from kgd.daemon.process import holder
+from kgd.index.code_index import CodeIndex
+from kgd.symbols.extraction import VERSION
+from kgd.workspace import child_process
+from kgd.workspace.child_process import ChildProcess
 from tests import forked
 from tests.daemon.conftest import end_daemon
 
@@ -79,3 +84,23 @@ def test_a_killed_process_returns_the_number_of_its_signal(tmp_path: Path) -> No
         made = forked.start(["--foreground"], tmp_path, environment, [nothing.fileno()] * 3, program=forked.SERVE)
     made.send_signal(signal.SIGKILL)
     assert made.wait(60) == -signal.SIGKILL
+
+
+def test_a_forked_parser_answers_as_a_started_one_and_ends_when_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.py").write_text("def f(): pass\n")
+    found = []
+    for name in ("forked", "started"):
+        if name == "started":
+            monkeypatch.setattr(child_process, "subprocess", subprocess)
+        index = CodeIndex(tmp_path / f"{name}.sqlite", VERSION)
+        parser = ChildProcess((*code_index_process.PROGRAM, str(tmp_path / f"{name}.sqlite"), str(tmp_path)), "it")
+        order = {"read": [["a.py", "file", "1"]]}
+        found.append((parser.ask(order), [symbol.name for symbol in index.symbols("a.py")]))
+        is_forked = b"tests.forked" in Path(f"/proc/{parser.pid}/cmdline").read_bytes()
+        parser.end()
+        index.close()
+        assert is_forked == (name == "forked")
+        assert not Path(f"/proc/{parser.pid}").exists()
+    assert found[0] == found[1]

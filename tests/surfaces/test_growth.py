@@ -288,6 +288,7 @@ def growth(found: Found) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("unforked")  # it waits for the children
 def test_work_does_not_grow_with_the_workspace_the_tree_and_their_histories(tmp_path: Path) -> None:
     found = measured(tmp_path / "first")
     if growth(found):  # on a busy machine, a thread may do the work of an earlier call
