@@ -59,7 +59,7 @@ BUGS = {
     "24-forms-with-a-keyword": Bug(
         "passwords in URLs, headers and netrc are not recognised",
         "kgd/workspace/writing/secrets.py",
-        "return _by_keyword(data, lower, keywords) or",
+        "return _by_keyword(data, lower) or",
         "return",
         (
             f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[password in a URL]",

@@ -8,8 +8,8 @@ BUGS = {
     "1-repository-for-each-write": Bug(
         "each write leaves a repository open that only the garbage collector frees",
         "kgd/git/layout.py",
-        "        return open_bare(outer).config\n",
-        "        return pygit2.Repository(str(outer), pygit2.enums.RepositoryOpenFlag.BARE).config\n",
+        "            usual = open_bare(outer).config\n",
+        "            usual = pygit2.Repository(str(outer), pygit2.enums.RepositoryOpenFlag.BARE).config\n",
         ("tests/git/test_identity.py::test_a_repository_that_was_opened_for_a_name_is_freed_at_once",),
     ),
     "1-memory-kept": Bug(
