@@ -152,14 +152,24 @@ class Arrays:
 
     # Nodes
 
-    def has_any(self, number: int, wanted: Callable[[str], bool]) -> bool:
-        """Whether a relation of these types leaves or enters a node. Reads the types of its relations, if any relation
-        has one of these types."""
+    def having(self, wanted: Callable[[str], bool]) -> Callable[[int], bool] | None:
+        """A predicate: whether a relation of these types leaves or enters a node; it reads the types of the node's
+        relations. None if no relation has one of these types."""
         if (chosen := self._chosen.get(wanted)) is None:
             chosen = frozenset(number for number, label in enumerate(self.labels) if wanted(label))
             self._chosen[wanted] = chosen
-        rows = ((self.out[2], self.out_at), (self.into[2], self.in_at)) if chosen else ()
-        return any(not chosen.isdisjoint(types[at[number] : at[number + 1]]) for types, at in rows)
+        if not chosen:
+            return None
+        out, out_at, into, in_at = self.out[2], self.out_at, self.into[2], self.in_at
+        isdisjoint = chosen.isdisjoint
+
+        def has(number: int) -> bool:
+            return not (
+                isdisjoint(out[out_at[number] : out_at[number + 1]])
+                and isdisjoint(into[in_at[number] : in_at[number + 1]])
+            )
+
+        return has
 
     def find(self, uri: str) -> int:
         """The number of a URI, or -1."""

@@ -104,14 +104,19 @@ class LiveGraph:
         """The number of nodes with a relation to this node or to one of its earlier names. O(relations to it)."""
         return sum(map(self._layers.sources, (uri, *self._aliases.get(uri, ()))))
 
-    def may_have(self, uri: Uri, wanted: Callable[[str], bool]) -> bool:
-        """Whether a relation of these types may leave or enter the node. Builds no edges: a False is certain and costs
-        little, even for many nodes."""
-        layers = self._layers
-        if uri in self._aliases or uri in self._claims or layers.is_changed(uri):
-            return True
-        number = layers.arrays.find(uri)
-        return number >= 0 and layers.arrays.has_any(number, wanted)
+    def may_have(self, uris: Iterable[Uri], wanted: Callable[[str], bool]) -> list[Uri]:
+        """The nodes among these that a relation of these types may leave or enter. Builds no edges, so it costs little,
+        even for many nodes; a node that is left out has no such relation."""
+        layers, aliases, claims = self._layers, self._aliases, self._claims
+        changed, find, has = layers.changed, layers.arrays.find, layers.arrays.having(wanted)
+        return [
+            uri
+            for uri in uris
+            if uri in aliases
+            or uri in claims
+            or (changed and layers.is_changed(uri))
+            or (has is not None and (number := find(uri)) >= 0 and has(number))
+        ]
 
     def resolve(self, uri: Uri) -> Uri:
         """The node that has this URI, or had it before a move; if there are several, the first in order."""

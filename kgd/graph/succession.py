@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kgd.graph.edges import Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
@@ -27,8 +27,15 @@ def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None =
     return None if found is None or _leads_to(source, found, uri) else found
 
 
+def successors(source: EdgeSource, uris: Sequence[Uri], sees: Callable[[Uri], bool] | None = None) -> dict[Uri, Uri]:
+    """The successors (see `successor`) of the nodes among these that have one."""
+    likely = source.may_have(uris, is_succession) if isinstance(source, LiveGraph) else uris
+    found = ((uri, successor(source, uri, sees)) for uri in likely)
+    return {uri: one for uri, one in found if one is not None}
+
+
 def _closest(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> Uri | None:
-    if isinstance(source, LiveGraph) and not source.may_have(uri, is_succession):
+    if isinstance(source, LiveGraph) and not source.may_have((uri,), is_succession):
         return None
     found = (one for one in _successors(source, uri) if sees is None or sees(one))
     return next((one for one in found if source.card(one) is not None), None)

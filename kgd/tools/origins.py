@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness, verification
-from kgd.graph.succession import successor
+from kgd.graph.succession import successors
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
 from kgd.model.escaping import fenced_value
@@ -88,16 +88,21 @@ def mark(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None)
 
 def mark_superseded(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None) -> None:
     """Set `superseded_by` in the answers about superseded nodes of this workspace."""
-    for answer in answers:
-        if found := successor_of(workspace, answer["uri"], sees):
-            answer["superseded_by"] = found
+    if found := _successors(workspace, (answer["uri"] for answer in answers), sees):
+        for answer in answers:
+            if one := found.get(answer["uri"]):
+                answer["superseded_by"] = one
 
 
 def successor_of(workspace: Workspace, uri: Uri, sees: Sees | None) -> SuccessorAnswer | None:
     """The node that supersedes a node of this workspace, if the caller may see it."""
-    if workspace_of(uri) not in (None, workspace.id) or (found := successor(workspace.graph, uri, sees)) is None:
-        return None
-    return {"uri": found, "name": title_of(workspace, found)}
+    return _successors(workspace, [uri], sees).get(uri)
+
+
+def _successors(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None) -> dict[Uri, SuccessorAnswer]:
+    """The nodes that supersede nodes of this workspace, as far as the caller may see them."""
+    found = successors(workspace.graph, [uri for uri in uris if workspace_of(uri) in (None, workspace.id)], sees)
+    return {uri: {"uri": one, "name": title_of(workspace, one)} for uri, one in found.items()}
 
 
 def unverified_answer(one: Unverified) -> UnverifiedAnswer:
