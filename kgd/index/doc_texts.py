@@ -45,6 +45,10 @@ class Text(NamedTuple):
     content: str
     data: str
 
+    @classmethod
+    def of(cls, name: str, tags: Iterable[str], summary: str, content: str, data: str) -> Text:
+        return cls(*map(words.clean, (name, " ".join(tags), summary, content, data)))
+
     def columns(self, uri: Uri) -> tuple[str, ...]:
         """The columns of full text: the texts, and the parts of identifiers in them and in the URI."""
         path = path_of(uri)

@@ -295,7 +295,7 @@ class Search:
             self._having[match] = self._with_word(match, asked, len(gain))
             for id in self._having[match]:
                 gain[id] += weight
-        return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
+        return sorted(Found(round(f.rank - gain[f.id], RANK_DIGITS), *f[1:]) for f in found)
 
     def _with_word(self, match: str, asked: str, count: int) -> set[int]:
         """The documents with a word among `count` documents, given as JSON."""

@@ -81,8 +81,7 @@ class Doc(NamedTuple):
 
     @property
     def text(self) -> Text:
-        texts = self.name, " ".join(self.tags), self.summary, self.content, self.data_text
-        return Text(*map(words.clean, texts))
+        return Text.of(self.name, self.tags, self.summary, self.content, self.data_text)
 
     @property
     def lane(self) -> Lane:
@@ -453,7 +452,7 @@ class TextIndex:
         )
         return {Uri(uri): at for uri, at in self._database.rows(sql, orjson.dumps(list(uris)).decode())}
 
-    def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
+    def validity_of(self, uris: Iterable[Uri]) -> dict[Uri, Validity]:
         """The periods in which these nodes hold; nodes that always hold are omitted."""
         if not self._database.rows("SELECT 1 FROM validity LIMIT 1"):  # most workspaces have none
             return {}

@@ -429,7 +429,7 @@ def parts_of(word: str) -> list[str]:
 def parts_text(texts: Iterable[str]) -> str:
     """The parts of identifiers in these texts, and other spellings of their words; indexed together with the texts."""
     distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))
-    found = [part for word in distinct for part in parts_of(word)]
+    found = [part for word in distinct if not word.islower() for part in parts_of(word)]
     return " ".join([*found, *_also_written(distinct)])
 
 

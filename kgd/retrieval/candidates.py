@@ -444,11 +444,12 @@ class Pool:
         unit = self.units.get(key)
         if unit is None:
             unit = self.units[key] = Unit(key, lane=found.lane)
-        unit.lane = min(unit.lane, found.lane)
+        elif found.lane < unit.lane:
+            unit.lane = found.lane
         unit.texts.setdefault(found.uri, found)
-        if found.id in self.covered:
+        if (covered := self.covered.get(found.id)) is not None:
             unit.is_weak = found.id in self.weak and (unit.is_weak or not unit.covered)
-        unit.covered = max(unit.covered, self.covered.get(found.id, 0.0))
+            unit.covered = max(unit.covered, covered)
         if words:
             unit.words[found.uri] = words
             if words > unit.part:
@@ -595,6 +596,6 @@ def _in_span(span: Span, date: int) -> float:
     return AFTER if span.end <= date < span.end + DAYS_AFTER * DAY else 0.0
 
 
-def lapses(uris: Collection[Uri], index: TextIndex, now: float) -> dict[Uri, str]:
+def lapses(uris: Iterable[Uri], index: TextIndex, now: float) -> dict[Uri, str]:
     """The nodes among these that do not currently hold, with the reason."""
     return {uri: lapse for uri, valid in index.validity_of(uris).items() if (lapse := valid.lapse(now))}

@@ -169,7 +169,7 @@ def _filled(
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     candidates.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
-    texts = [uri for unit in pool.units.values() for uri in (unit.key, *unit.texts)]
+    texts = (uri for unit in pool.units.values() for uri in (unit.key, *unit.texts))
     pool.lapsed = candidates.lapses(texts, workspace.text_so_far(), question.now)
     return pool
 

@@ -243,17 +243,16 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
         detail: The text of the node's detail file; empty if there is none.
         updated: Unix seconds of its last change.
     """
-    content = "\n".join(filter(None, (*_said(node, "content"), detail)))
+    summary, content, data = _words_in(node, detail)
     authored = (content, node.relations, *(getattr(node, row.name) for row in NODE_FIELDS if row.words))
-    without_records = {key: value for key, value in node.data.items() if key not in _RECORDS}
     return Doc(
         node.uri,
         node.type,
         node.title,
-        " ".join(_said(node, "summary")),
+        summary,
         content,
         node.tags,
-        " ".join([*_people(node), *_said(node, "data"), *_texts(without_records)]),
+        data,
         updated,
         node.source,
         people=_people(node),
@@ -263,6 +262,14 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
         dated=_dated(node),
         valid=validity_in(node.data),
     )
+
+
+def _words_in(node: Node, detail: str) -> tuple[str, str, str]:
+    """Summary, content and data of a node as text."""
+    content = "\n".join(filter(None, (*_said(node, "content"), detail)))
+    without_records = {key: value for key, value in node.data.items() if key not in _RECORDS}
+    data = " ".join([*_people(node), *_said(node, "data"), *_texts(without_records)])
+    return " ".join(_said(node, "summary")), content, data
 
 
 def _said(node: Node, column: str) -> Iterator[str]:
@@ -389,7 +396,7 @@ def read_by(store: ObjectStore) -> Read:
     def read(uri: Uri, blob: bytes) -> Text:
         data = store.read(blob)
         node = documents.ordinary(data, with_relations=False) or documents.decode(data, at=uri)
-        return doc(node, "", 0).text
+        return Text.of(node.title, node.tags, *_words_in(node, ""))
 
     return read
 
