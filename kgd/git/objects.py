@@ -34,6 +34,7 @@ LAST_MOMENT = 253_402_300_799
 
 _TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): *(.*)").fullmatch
 _IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d+)(?: ([+-]\d{4}))?)?").match
+_TO_BLANKS = str.maketrans("\n\r\0<>", " " * 5)
 _NUMBER = re.compile(rb"\d+").fullmatch
 _ENTRIES = re.compile(rb"([^ \0]*+) ([^\0]++)\0(.{20})|(.+)", re.DOTALL).findall
 """Mode, name and id of each entry of a tree; then everything from the first byte that does not fit. One call into C
@@ -294,7 +295,7 @@ def _address(email: str) -> str:
 
 
 def _clean(part: str) -> str:
-    return "".join(" " if c in "\n\r\0<>" else c for c in part).strip(" .,:;\"'\\")
+    return part.translate(_TO_BLANKS).strip(" .,:;\"'\\")
 
 
 def _parse_identity(value: bytes, encoding: str) -> Signature:
