@@ -517,6 +517,8 @@ def _with_notes(
         if not now.id:
             if now.known and one.text in texts and _is_path(one.path, one.text):
                 cure = "; cite a file or PATH#SYMBOL, without line numbers" if _LINE(one.text) else ""
+                if code.has(one.path):
+                    cure = "; changes of an ignored or linked file, or of a submodule's, are not detected"
                 warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file{cure}")
             continue
         if one.symbol and not now.has_symbol and one.text in texts:

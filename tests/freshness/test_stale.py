@@ -281,6 +281,17 @@ def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:
     assert stale(ask) == ["concept://shop/one"]
 
 
+def test_a_citation_of_a_file_that_is_not_read_warns_that_changes_are_not_detected(ask: Ask, code: Path) -> None:
+    inner = code / "vendor/lib"
+    inner.mkdir(parents=True)
+    git(inner, "init", "-q")
+    (inner / "a.py").write_text("a = 1\n")
+    (warning,) = cite(ask, "vendor/lib/a.py")["warnings"]
+    assert warning.startswith("vendor/lib/a.py is cited, but the code tree has no such file; changes of an ignored")
+    (inner / "a.py").write_text("a = 2\n")
+    assert stale(ask) == []
+
+
 def test_it_is_known_again_after_a_restart_without_reading_every_node(ask: Ask, ws: Workspace, code: Path) -> None:
     cite(ask, SESSION)
     head = git(code, "rev-parse", "HEAD").strip()
