@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLI, SERVE, PARSER = "kgd.cli", "kgd.serve.__main__", "kgd.daemon.code_index_process"
 """Modules with the functions `main` of the three programs."""
 STARTS = {CLI: SERVE, SERVE: PARSER}
-"""The program that is started by another one."""
+"""The program that another program starts."""
 DAEMON = [sys.executable, "-P", "-m", "kgd.serve"]
 """The beginning of the command by which a forked `kgd` starts its daemon."""
 IMPORTED = {

@@ -33,7 +33,7 @@ def rename(code: Path, old: str = SESSION, new: str = LOGIN) -> str:
 
 @pytest.fixture
 def facts(ask: Ask) -> None:
-    """A fact that cites a definition, one that is about the file, and one about another file."""
+    """A fact that cites a definition, a fact about the file, and a fact about another file."""
     relation = {"type": "about", "target": f"./{SESSION}", "weight": 0.5, "data": {"reason": "its tokens"}}
     ask.put(
         changes=[

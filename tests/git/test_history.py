@@ -83,7 +83,7 @@ def _order(one: Commit) -> tuple[int, str, ObjectId]:
 
 
 def facts(row: Version | Versioned) -> tuple[int, str, int, str]:
-    """The number of changes, the author of the last one, and the last one that is not a verification."""
+    """The number of changes, the author of the last one, and the last change that is not a verification."""
     written = (row.written_at, row.written_by) if row.written_by else (row.updated_at, row.updated_by)
     return row.count, row.updated_by, *written
 

@@ -1,4 +1,4 @@
-"""HAProxy in front of a team's hubs, with the configuration that kgd ships, or with another one."""
+"""HAProxy in front of a team's hubs, with the configuration that kgd ships, or with another."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ FILES, COMMITS = 30, 12
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    """A branch whose commits change, rename, add and remove files, and another one that clashes with it halfway."""
+    """A branch whose commits change, rename, add and remove files, and a second branch that clashes with it halfway."""
     root = tmp_path / "shop"
     root.mkdir()
     git(root, "init", "-q", "-b", "main")

@@ -222,7 +222,7 @@ def test_a_card_counts_the_versions_of_a_conflict(fields: dict[str, str], said: 
     assert versions_of({name: {"sides": list(sides)} for name, sides in fields.items()}) == said
 
 
-def test_a_change_shows_name_summary_content_and_tags_first_and_what_was_verified_last() -> None:
+def test_a_change_shows_name_summary_content_and_tags_first_and_verified_last() -> None:
     names = ["content", "data/cites", "data/verified", "name", "relations/about/atom://shop/pay", "summary", "tags"]
     fields = {name: {"before": None, "after": "x"} for name in names}
     (row,) = rows([{"uri": "concept://shop/a", "change": "created", "fields": fields}])

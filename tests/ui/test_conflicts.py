@@ -209,7 +209,7 @@ def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleag
     assert node["summary"] == "by both"
 
 
-def test_a_number_is_resolved_by_another_one_that_is_written_as_json(
+def test_a_number_is_resolved_by_a_number_written_as_json(
     desk: Desk, bob: Colleague, page: Page, watched: Watched
 ) -> None:
     uri = "concept://shop/limits"

@@ -396,7 +396,8 @@ def by_question(findings: Findings, question: str) -> None:
     files: list[str] = []
     answers = findings.answers(question, HITS)
     for number, hit in enumerate(answers.hits):
-        findings.add(hit.uri, ANSWER, _found(hit), number)
+        if found := findings.add(hit.uri, ANSWER, why := _found(hit), number):
+            found.of_symbol |= why.startswith(ABOUT_SYMBOL)
     for hit in answers.code[:CODE_HITS]:
         findings.add_code(hit.uri, _found(hit), hit.line)
     findings.nearest = answers.nearest

@@ -84,7 +84,7 @@ class Model:
     names: dict[str, NDArray[Any] | None] = field(default_factory=dict)
     """The names by which it was measured, with their vectors; None for a refused name."""
     sentences: dict[str, NDArray[Any] | None] = field(default_factory=dict)
-    """The sentences by which it was measured, likewise."""
+    """The sentences by which it was measured, with their vectors; None for a refused sentence."""
     last_considered: int | None = None
     """The last place of a note that was considered for the scale; None if the scale has to be measured."""
 

@@ -296,7 +296,7 @@ class VersionCache:
 
     def _added(self, old: Version | None, new: Versioned) -> Version:
         """A version with later commits added. Their newest one is not the newest of all if it was made beside the known
-        one and is not later; likewise for changes that are not verifications."""
+        one and is not later. The same holds for changes that are not verifications."""
         added = _version(new)
         if old is None:
             return added

@@ -397,7 +397,7 @@ class _TreeMerge:
     def _with_others(self, conflict: Conflict) -> Conflict:
         path = paths.conflict_path(conflict.uri, conflict.digest, self.sharded)
         old, ours, theirs = (self._others(path, data) for data in self._versions(path))
-        if ours is None and theirs is None:  # a new record, or one that moved with its node
+        if ours is None and theirs is None:  # a new record, or a record that moved with its node
             return conflict
         base = old or {}
         merged = merge_record_others(base, *(base if side is None else side for side in (ours, theirs)))
