@@ -8,7 +8,6 @@ kgd's.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import os
@@ -256,12 +255,16 @@ def repair_ref(
 
 
 def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
-    """Remove lines of packed-refs that would make git refuse the whole repository, or a pipe or device in its place;
-    True if there was anything to remove. The old file is kept in ``broken/`` of the scratch folder."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.stat(git_dir / "packed-refs").st_mode):
-            _set_aside(git_dir, scratch_dir, "packed-refs")
-            return True
+    """Remove lines of packed-refs that would make git refuse the whole repository, or a pipe, a device or a link to
+    itself in its place; True if there was anything to remove. The old file is kept in ``broken/`` of the scratch
+    folder."""
+    try:
+        is_plain = stat.S_ISREG(os.stat(git_dir / "packed-refs").st_mode)
+    except OSError as error:
+        is_plain = error.errno != errno.ELOOP
+    if not is_plain:
+        _set_aside(git_dir, scratch_dir, "packed-refs")
+        return True
     content = _loose(git_dir, "packed-refs") or b""
     *lines, rest = content.split(b"\n")
     if not rest and all(map(_PACKED_LINE, lines)):

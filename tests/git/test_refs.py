@@ -200,7 +200,7 @@ def test_a_ref_that_is_no_plain_file_is_repaired(pen: Pen, make: Callable[[Path]
     assert len(list((layout.derived_dir / "broken").iterdir())) == 1, "it is kept"
 
 
-@pytest.mark.parametrize("make", [pipe, endpoint])
+@pytest.mark.parametrize("make", [pipe, endless_link, endpoint])
 def test_packed_refs_that_are_no_plain_file_are_set_aside(pen: Pen, make: Callable[[Path], None]) -> None:
     layout = pen.layout
     tip = pen.write({"nodes/a.yaml": b"1\n"})
