@@ -59,7 +59,7 @@ def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
     if change.unreadable:
         kind = "invalid"
     elif change.before is None or change.after is None:
-        kind = "created" if change.before is None else "deleted"
+        kind = "deleted" if change.after is None else "created"
     answer: NodeDiff = {
         "uri": change.uri,
         "change": kind,

@@ -143,6 +143,17 @@ def test_undo_of_a_commit_that_broke_a_file_keeps_a_later_repair(told: Ask, ws: 
     assert told.get(uris="a")["nodes"][0]["summary"] == "one"
 
 
+def test_undo_of_the_removal_of_a_file_that_was_never_readable_has_nothing_to_restore(told: Ask, ws: Workspace) -> None:
+    commit_by_hand(ws, "c", BROKEN)
+    git(ws.layout.work_tree, "rm", "-q", "nodes/concept/c.yaml")
+    git(ws.layout.work_tree, "commit", "-qm", "drop c")
+    ws.settle()
+    (newest,) = told.history(limit=1, diff=True)["commits"]
+    assert newest["diff"] == [{"uri": "concept://shop/c", "change": "deleted", "fields": {}}]
+    answer = told.undo(commit="HEAD")
+    assert (answer["commit"], len(answer["warnings"])) == (None, 1)
+
+
 def test_a_commit_that_broke_a_file_is_shown_as_such(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "a", BROKEN)
     commit_by_hand(ws, "a", "uri: concept://shop/a\nsummary: repaired\n")

@@ -328,7 +328,9 @@ def _revert_node(path: str, before: Node | None, after: NodeVersion, draft: Draf
             draft.replace_unreadable(before)
             draft.restored.update((before.uri, relation.key) for relation in before.relations)
         return
-    uri = (before or after.node).uri  # type: ignore[union-attr]
+    if (known := before or after.node) is None:
+        return  # the commit removed a file that was never readable
+    uri = known.uri
     merged = merge(after.node, draft.node(uri), before)
     if merged.node is None:
         draft.remove(uri)
