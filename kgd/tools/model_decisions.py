@@ -17,7 +17,7 @@ from kgd.config.credentials import secret
 from kgd.errors import KgdError, NotFound
 from kgd.freshness.moving import settlement
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Settle
+from kgd.model.change import ChangeSet, Edit, Settle
 from kgd.model.conflict import Conflict
 from kgd.model.node import Json
 from kgd.model.uri import Uri
@@ -212,7 +212,8 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
     """
     resolved: list[Resolved] = []
     for id, decision in found.decided.items():
-        edits, _ = settlement(workspace, decision.conflict, Settle(id, decision.fields, as_shown=True))
+        settled = decision.conflict, Settle(id, decision.fields, as_shown=True)
+        edits, _ = with_moves(session, workspace, [settled])
         changes = ChangeSet(edits, session.author(workspace), operation="resolve", resolved_by=decision.label)
         try:
             outcome = session.submit(workspace, changes, verb=Verb.RESOLVE)
@@ -227,6 +228,16 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
                 resolved[-1]["version"] = version
                 workspace.sent.note_written(outcome.commit or "", outcome.nodes)
     return resolved
+
+
+def with_moves(
+    session: Session, workspace: Workspace, chosen: Sequence[tuple[Conflict, Settle]]
+) -> tuple[tuple[Edit, ...], list[str]]:
+    """The edits of `settlement` for these decisions, and its warnings. The holder of a token learns no path."""
+    if session.principal is not None:
+        return tuple(edit for _, edit in chosen), []
+    found = [settlement(workspace, conflict, edit) for conflict, edit in chosen]
+    return tuple(edit for edits, _ in found for edit in edits), [one for _, told in found for one in told]
 
 
 def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[list[Conflict], dict[str, str]]:

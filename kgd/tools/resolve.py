@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, StringConstraints
@@ -10,15 +10,14 @@ from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
-from kgd.freshness.moving import settlement
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Edit, Settle
+from kgd.model.change import ChangeSet, Settle
 from kgd.model.conflict import Conflict
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes
 from kgd.tools.conflicts import check_subject, is_digest, settled_before, settled_in, subject_of, with_authors
-from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
+from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle, with_moves
 from kgd.tools.nodes import DisputedAnswer
 from kgd.tools.operation import MESSAGE, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present, size_of
@@ -80,7 +79,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     if any(suggestions.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)
     chosen, _ = _chosen(session, workspace, dict(enumerate(params.resolutions)), repeats=False)
-    edits, (changed, moved) = [edit for _, edit in chosen], _with_moves(session, workspace, chosen)
+    edits, (changed, moved) = [edit for _, edit in chosen], with_moves(session, workspace, chosen)
     changes = ChangeSet(changed, session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
     settled = {one.conflict for one in edits}
@@ -276,7 +275,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
         "next": "",
     }
     if edits:
-        changed, _ = _with_moves(session, workspace, chosen)
+        changed, _ = with_moves(session, workspace, chosen)
         changes = ChangeSet(changed, session.author(workspace), operation="resolve")
         answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit
         answer["resolved"] += [_resolved(session, workspace, edit) for edit in edits]
@@ -317,16 +316,6 @@ def _chosen(
             continue
         chosen.append((found.conflict, Settle(found.id, _decided(found, choice, at))))
     return chosen, before
-
-
-def _with_moves(
-    session: Session, workspace: Workspace, chosen: Sequence[tuple[Conflict, Settle]]
-) -> tuple[tuple[Edit, ...], list[str]]:
-    """The edits of `settlement` for these decisions, and its warnings. The holder of a token learns no path."""
-    if session.principal is not None:
-        return tuple(edit for _, edit in chosen), []
-    found = [settlement(workspace, conflict, edit) for conflict, edit in chosen]
-    return tuple(edit for edits, _ in found for edit in edits), [one for _, told in found for one in told]
 
 
 def _resolved(session: Session, workspace: Workspace, edit: Settle) -> Resolved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
+from tests.mcp.test_sampling_fields import Lent
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
 
@@ -426,6 +428,22 @@ def test_the_side_of_a_conflict_from_before_a_rename_leads_to_the_new_path(ask: 
     assert ask.broken()["broken"] == []
     assert node(ask, f"file://shop/{LOGIN}")["version"] == 0
     assert ask.get(uris=f"file://shop/{SESSION}")["missing"]
+
+
+@pytest.mark.usefixtures("facts")
+@pytest.mark.parametrize("is_holder", [False, True])
+def test_a_model_leads_a_side_to_the_new_path_unless_it_is_asked_for_the_holder_of_a_token(
+    ask: Ask, code: Path, *, is_holder: bool
+) -> None:
+    disagree_about_a_link(ask, code)
+    [conflict] = ask.conflicts()["conflicts"]
+    [sides] = [field["sides"] for field in conflict["fields"].values()]
+    [chosen] = [one["side"] for one in sides if one["value"] is not None]
+    principal = Principal("tok1", "agent", "agent", (Scope.of("shop", ["read", "resolve"], ["/**"]),))
+    caller = Session(ask.session.daemon, principal=principal) if is_holder else ask.session
+    assert Ask(replace(caller, ask=Lent(chosen))).resolve_conflicts()["open"] == 0
+    relations = ask.get(uris=RELATED, include=["relations"])["nodes"][0]["relations"]
+    assert (f"file://shop/{SESSION}" in {one["target"] for one in relations}) is is_holder
 
 
 @pytest.mark.usefixtures("facts")
