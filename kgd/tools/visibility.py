@@ -35,6 +35,7 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
 _PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memories|kept)/)[^\s'\"]+")
 """A URI, or the path of a file that belongs to nodes, in the text of a refusal."""
 _BROKEN = re.compile(r"(\d+)( relation\(s\) of other nodes lead to (\S+) .*)").fullmatch
+_MORE_BROKEN = "relations of other nodes lead to "
 
 
 def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) -> list[EdgeSource]:
@@ -51,13 +52,14 @@ def warnings(sees: Sees | None, told: Iterable[str]) -> list[str]:
 
 
 def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> list[str]:
-    """The warnings, in which counts of relations to a deleted node include only readable nodes."""
+    """The warnings, in which counts of relations to a deleted node include only readable nodes. A sum over several
+    deleted nodes, which cannot be corrected, is left out."""
     kept = []
     for text in told:
         if found := _BROKEN(text):
             seen = sum(1 for edge in workspace.graph.into(Uri(found[3])) if sees(edge.target))
             kept += [f"{seen}{found[2]}"] if seen else []
-        else:
+        elif not text.startswith(_MORE_BROKEN):
             kept.append(text)
     return kept
 

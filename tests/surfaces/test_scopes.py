@@ -343,6 +343,16 @@ def test_an_expired_or_revoked_token_changes_nothing(filled: Ask, holds: As, ws:
     assert ws.tip == tip
 
 
+def test_a_holder_does_not_learn_how_many_hidden_nodes_lead_to_deleted_ones(ask: Ask, holds: As) -> None:
+    names = [f"concept://shop/infra/n{number}" for number in range(22)]
+    links = [{"type": "uses", "target": name} for name in names]
+    ask.put(changes=[*map(upsert, names), upsert("secret/x", relations=links)])
+    mine, changes = holds("read,write", "/infra/**"), [{"op": "delete", "uri": name} for name in names]
+    assert len(ask.put(changes=changes, dry_run=True)["warnings"]) == 21
+    assert mine.put(changes=changes, dry_run=True)["warnings"] == []
+    assert mine.put(changes=changes)["warnings"] == []
+
+
 def test_two_holders_may_choose_the_same_request_id(filled: Ask, holds: As) -> None:
     one = holds("write", "/infra/**")
     other = Ask(replace(one.session, principal=replace(one.session.principal, id="tok00002")))  # type: ignore[type-var]
