@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 
 from kgd.graph.live_graph import LiveGraph
@@ -17,7 +18,7 @@ def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: 
     """Warnings about relations that a change breaks.
 
     A relation is not broken if its target is still in the code tree, or is a former name of a node. O(relations to the
-    removed nodes).
+    removed nodes and of the changed ones).
 
     Args:
         changed: The changed nodes after the change; None for a removed node.
@@ -28,6 +29,10 @@ def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: 
     def is_there(uri: Uri) -> bool:
         return changed.get(uri) is not None or uri in names or in_overlay(uri)
 
+    @cache  # one node may have relations to thousands of removed nodes, as a document to its chunks
+    def kept(source: Uri) -> set[tuple[str, Uri]]:
+        return {(one.type, one.target) for one in node.relations} if (node := changed[source]) else set()
+
     def count(gone: Uri) -> int:
         every = (gone, *graph.aliases(gone))
         lost = [one for one in every if not is_there(one)]
@@ -35,8 +40,7 @@ def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: 
         for edge in graph.into(gone) if lost else ():
             source = edge.target
             if source in changed:
-                relations = node.relations if (node := changed[source]) else ()
-                found += any(one.type == edge.type and one.target in lost for one in relations)
+                found += any((edge.type, one) in kept(source) for one in lost)
             else:
                 found += lost == list(every) or any(graph.relates(source, edge.type, one) for one in lost)
         return found
