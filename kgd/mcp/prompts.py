@@ -41,7 +41,7 @@ conversation itself is lost.
 
 Before you work
 - `context` with the `paths` you are about to touch, a `task` (URI or text) or a `question`: rules of the areas, \
-gotchas, decisions, dependents, recent changes, within a budget. `unmatched_paths` are files without a description; \
+gotchas, decisions, dependents, recent changes, within a budget. `unmatched_paths` are paths without an area; \
 an `unverified` node cites code that has changed since; `superseded_by` names the node that replaces it.
 - `search` with a name or an error message. `hits` is knowledge, `code` the code tree.
 - `traverse` from nodes or paths (direction "in": dependents): all nodes whose cheapest path costs at most \

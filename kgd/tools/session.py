@@ -357,7 +357,7 @@ def _evicted(uris: Sequence[Uri]) -> Hint:
 
 def _empty() -> Hint:
     return {
-        "message": "Your working set starts empty. If you learned something in earlier work, record it now.",
+        "message": "This is your first walk here. If you learned something in earlier work, record it now.",
         "put": _ready(()),
     }
 

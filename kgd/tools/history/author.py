@@ -101,8 +101,8 @@ class AuthorResult(TypedDict):
     `changes` counts the author's commits between `first` and `last`; `recent` are the newest ones. `changed` counts
     `nodes`, and `more` is true if there are more than `EXAMINED`.
 
-    `clients` are the programs of these commits; `agent` is true if the newest `EXAMINED`, or else all
-    proposals, are by agents. `cut` means that older commits were not examined.
+    `clients` are the programs of these commits. `agent` is true if the newest `EXAMINED` commits are all by agents, or,
+    without commits, all proposals. `cut` means that older commits were not examined.
     """
 
     workspace: str
