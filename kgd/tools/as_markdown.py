@@ -113,7 +113,7 @@ def nodes(answer: Answer) -> str:
 
 def _node(node: Answer, home: str) -> Iterator[str]:
     yield f"## {titled(node, home)}"
-    if summary := node.get("summary"):
+    if (summary := node.get("summary")) and summary != node["name"]:
         yield line(summary)
     yield "; ".join(_state(node, home))
     yield from superseded(node, home)
@@ -260,7 +260,7 @@ def _edge(one: Answer, home: str) -> str:
 
 def _reached(node: Answer, home: str) -> str:
     text = f"- {node['cost']:g} {titled(node, home)}"
-    if summary := node.get("summary"):
+    if (summary := node.get("summary")) and summary != node["name"]:
         text += f": {line(summary)}"
     if node.keys() <= _PLAIN:
         return f"{text} [{_via(node['via'], home)}]" if "via" in node else text

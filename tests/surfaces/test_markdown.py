@@ -136,6 +136,12 @@ def test_the_text_of_a_node_reads_like_a_note(team: Ask) -> None:
     ]
 
 
+def test_a_summary_that_is_the_name_is_read_once(ask: Ask) -> None:
+    uri = ask.remember(text="Tokens expire.")["nodes"][0]["uri"]
+    for tool, arguments in (("get", {"uris": uri}), ("traverse", {"start": uri})):
+        assert TOOLS[tool].text(getattr(ask, tool)(**arguments)).count("Tokens expire.") == 1
+
+
 def test_the_text_of_a_search_names_lines_and_leaves_out_repetitions_and_parts_of_scores() -> None:
     symbol = "symbol://shop/src/auth/session.py/Session.end"
     fact, code = (
