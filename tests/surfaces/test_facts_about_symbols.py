@@ -143,8 +143,10 @@ def test_a_fact_about_a_section_of_a_document_is_found_by_its_anchor(ask: Ask) -
 
 @pytest.mark.slow
 def test_a_question_with_the_name_of_a_symbol_finds_the_facts_about_it(ask: Ask) -> None:
-    for question in ("what happens when rotate_all() fails?", "why does Keys.rotate_all take so long"):
-        assert {ABOUT, CITING} <= set(uris(ask.search(query=question)["hits"]))
+    for name in ("rotate_all()", "Keys.rotate_all", f"{KEYS}#Keys.rotate_all", f"`{KEYS}#Keys.rotate_all`,"):
+        question = f"what happens when {name} fails?"
+        hits = {one["uri"]: one["why"] for one in ask.search(query=question)["hits"]}
+        assert all("about the symbol Keys.rotate_all" in hits[one] for one in (ABOUT, CITING))
         assert {ABOUT, CITING} <= set(uris(ask.context(question=question)["items"]))
 
 

@@ -26,10 +26,10 @@ from kgd.model.access import Verb
 from kgd.model.escaping import printable
 from kgd.model.fields import plain_weight
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, OWNED, Lane, Uri, name_of, path_of, scheme_of, uri_at
-from kgd.retrieval.candidates import file_of
+from kgd.retrieval.candidates import file_of, symbol_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
-from kgd.retrieval.retrieve import ABOUT_PATH, retrieve, tagged
+from kgd.retrieval.retrieve import ABOUT_PATH, QUOTES, retrieve, tagged
 from kgd.tools import addressing, as_markdown, code_facts, file_paths, origins, paging, visibility, worktrees
 from kgd.tools.areas import ids
 from kgd.tools.nodes import Brief, LastChange, Standing, updated
@@ -400,11 +400,17 @@ def _subjects(session: Session, workspace: Workspace, query: str) -> dict[Uri, s
     """The notes about the files and symbols that a question names among other words, each with the reason."""
     words = query.split()
     paths = [word for word in words if "/" in word or "." in word][:MOST_PATHS] if len(words) > 1 else []
-    named = [uri for word in paths for uri in file_paths.named(session, workspace, word.rstrip(".,;:!?"))]
-    about = about_paths(workspace, named) if named else {}
-    inside = code_facts.named_inside(session, workspace, query)
+    files, symbols = list[Uri](), code_facts.named_inside(session, workspace, query)
+    for path in (word.rstrip(".,;:!?").strip(QUOTES) for word in paths):
+        file, _, name = path.partition("#")
+        named = file_paths.named(session, workspace, path)
+        if name and not named:  # a `#` may also be part of a file's name
+            named = file_paths.named(session, workspace, file)
+            symbols += [symbol for one in named if scheme_of(symbol := symbol_of(one, name)) == "symbol"]
+        files += named
+    about = about_paths(workspace, files) if files else {}
     found = {note: ABOUT_PATH for notes in about.values() for note in notes}
-    return found | code_facts.reasons(code_facts.facts_about(session, workspace, inside))
+    return found | code_facts.reasons(code_facts.facts_about(session, workspace, dict.fromkeys(symbols)))
 
 
 def _about_named(session: Session, workspace: Workspace, query: str) -> dict[Uri, str]:
