@@ -470,7 +470,7 @@ def read_transcript(text: str) -> Read:
         if head is not None and body:
             messages.append(SourceMessage(body, head.sender, head.kind, head.at, place=head.place))
         elif body.strip():
-            trouble.append(f"line 1: {len(lines)} line(s) before the first name were left out")
+            trouble.append(f"line 1: lines before the first name were left out: {len(lines)}")
 
     for number, raw in enumerate(values.clean(text).split("\n"), 1):
         bare = raw.strip().strip("#*_ ")

@@ -196,7 +196,7 @@ def _without_secrets(read: Text) -> tuple[str, list[str]]:
     text = "\n".join(lines)
     if secret_in(text):
         raise Unreadable("it contains text that looks like a secret", next="Remove it; git never forgets.")
-    return text, [f"{count} line(s) that look like a secret were left out"]
+    return text, [f"lines that look like a secret were left out: {count}"]
 
 
 LINKS_TO = "links_to"

@@ -20,6 +20,7 @@ from kgd.model.access import Policy, Principal, Verb, may, sees_all
 from kgd.model.node import strings_in
 from kgd.model.uri import Uri, workspace_of
 from kgd.retrieval.query import Mentions
+from kgd.workspace.writing import broken_links
 
 if TYPE_CHECKING:
     from kgd.tools.nodes import MentionsAnswer
@@ -34,8 +35,6 @@ LISTED = 20
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
 _PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memories|kept)/)[^\s'\"]+")
 """A URI, or the path of a file that belongs to nodes, in the text of a refusal."""
-_BROKEN = re.compile(r"(\d+)( relation\(s\) of other nodes lead to (\S+) .*)").fullmatch
-_MORE_BROKEN = "relations of other nodes lead to "
 
 
 def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) -> list[EdgeSource]:
@@ -56,10 +55,10 @@ def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> lis
     deleted nodes, which cannot be corrected, is left out."""
     kept = []
     for text in told:
-        if found := _BROKEN(text):
-            seen = sum(1 for edge in workspace.graph.into(Uri(found[3])) if sees(edge.target))
-            kept += [f"{seen}{found[2]}"] if seen else []
-        elif not text.startswith(_MORE_BROKEN):
+        if (gone := broken_links.removed_in(text)) is not None:
+            seen = sum(1 for edge in workspace.graph.into(gone) if sees(edge.target))
+            kept += [broken_links.warning(gone, seen)] if seen else []
+        elif not text.startswith(broken_links.MORE):
             kept.append(text)
     return kept
 

@@ -167,10 +167,10 @@ def test_a_deletion_counts_readable_relations_only(filled: Ask, holds: As) -> No
     mine = holds("read,write", "/infra/**")
     filled.put(changes=upsert("secret/x", relations=[{"type": "uses", "target": "infra/b"}]))
     (warning,) = mine.put(changes={"op": "delete", "uri": "concept://shop/infra/b"}, dry_run=True)["warnings"]
-    assert warning.startswith("1 relation(s)")
+    assert warning.startswith("1 relation of")
     assert mine.put(changes={"op": "delete", "uri": "concept://shop/infra/c"}, dry_run=True)["warnings"] == []
     (warning,) = filled.put(changes={"op": "delete", "uri": "infra/b"}, dry_run=True)["warnings"]
-    assert warning.startswith("2 relation(s)")
+    assert warning.startswith("2 relations of")
 
 
 @pytest.mark.slow

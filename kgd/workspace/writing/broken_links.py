@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
@@ -12,6 +13,24 @@ from kgd.model.uri import Uri
 
 NAMED = 20
 """Maximum number of removed nodes with a warning of their own."""
+MORE = "relations of other nodes lead to "
+"""The beginning of the warning about all further removed nodes."""
+_WARNING = re.compile(
+    r"(?:1 relation of another node leads|\d+ relations of other nodes lead) to (\S+) and (?:is|are) now .*"
+)
+
+
+def warning(uri: Uri, count: int) -> str:
+    """The warning about `count` broken relations to a removed node."""
+    if count == 1:
+        return f"1 relation of another node leads to {uri} and is now a broken link"
+    return f"{count} relations of other nodes lead to {uri} and are now broken links"
+
+
+def removed_in(text: str) -> Uri | None:
+    """The removed node that a `warning` is about; None for any other text."""
+    found = _WARNING.fullmatch(text)
+    return Uri(found[1]) if found else None
 
 
 def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: Callable[[Uri], bool]) -> Iterator[str]:
@@ -48,6 +67,6 @@ def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: 
     removed = (uri for uri in sorted(changed) if changed[uri] is None and uri in graph)
     broken = ((uri, left) for uri in removed if (left := count(uri)))
     for uri, left in islice(broken, NAMED):
-        yield f"{left} relation(s) of other nodes lead to {uri} and are now broken links"
+        yield warning(uri, left)
     if more := sum(1 for _ in broken):
-        yield f"relations of other nodes lead to {more} more deleted nodes and are now broken links"
+        yield f"{MORE}{more} more deleted nodes and are now broken links"
