@@ -517,9 +517,10 @@ def _with_notes(
         if not now.id:
             if now.known and one.text in texts and _is_path(one.path, one.text):
                 cure = "; cite a file or PATH#SYMBOL, without line numbers" if _LINE(one.text) else ""
+                lacks = f"the code tree has no such file{cure}"
                 if code.has(one.path):
-                    cure = "; changes of an ignored or linked file, or of a submodule's, are not detected"
-                warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file{cure}")
+                    lacks = "kgd detects no changes of files that are ignored, linked, in a submodule or over 8 MiB"
+                warnings.append(f"{one.text[:200]} is cited, but {lacks}")
             continue
         if one.symbol and not now.has_symbol and one.text in texts:
             warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file is compared instead")

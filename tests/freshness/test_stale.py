@@ -287,7 +287,7 @@ def test_a_citation_of_a_file_that_is_not_read_warns_that_changes_are_not_detect
     git(inner, "init", "-q")
     (inner / "a.py").write_text("a = 1\n")
     (warning,) = cite(ask, "vendor/lib/a.py")["warnings"]
-    assert warning.startswith("vendor/lib/a.py is cited, but the code tree has no such file; changes of an ignored")
+    assert warning.startswith("vendor/lib/a.py is cited, but kgd detects no changes of files")
     (inner / "a.py").write_text("a = 2\n")
     assert stale(ask) == []
 
