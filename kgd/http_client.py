@@ -25,10 +25,10 @@ _SPARE = 4
 """Idle connections to one server that are kept."""
 _CHECK = "Check the address, or try again later."
 _UNKNOWN_ISSUER = (18, 19, 20, 21)
-"""OpenSSL's codes for a certificate of an authority that is not known here."""
+"""OpenSSL's codes for a certificate of an unknown authority."""
 _OWN_AUTHORITY = (
-    "If the certificate is of your own authority, run `kgd down`, then the command again with SSL_CERT_FILE, a file "
-    "with the authority's certificate."
+    "If your own authority issued the certificate, run `kgd down`, then the command again with SSL_CERT_FILE set to a "
+    "file with the authority's certificate."
 )
 
 

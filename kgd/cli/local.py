@@ -408,8 +408,8 @@ def _is_workspace_here() -> bool:
 
 
 def without_setup(given: Given) -> Given | None:
-    """The status if nothing is set up on this machine: no daemon, no registry and no workspace here. Starts nothing, so
-    that no home exists again after its removal. None otherwise."""
+    """The status if nothing is set up on this machine: no daemon, no registry and no workspace here. None otherwise.
+    Starts no daemon, which would create a removed home again."""
     if "workspace" in given or _is_workspace_here():
         return None
     answer: Given = {key: [] for key in ("stages", "degraded", "invalid_files", "broken_links", "proposals", "jobs")}

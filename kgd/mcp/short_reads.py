@@ -49,7 +49,7 @@ IN_TURN = 8
 AHEAD_LIMIT = 64
 """Largest number of messages that are read ahead while the SDK is being loaded."""
 NAMES_KEPT = 64
-"""Number of tools' names whose look-ups are kept; a client may send any name."""
+"""Number of tool names whose look-ups are cached; a client may send any name."""
 MESSAGE = frozenset({"jsonrpc", "id", "method", "params"})
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
 

@@ -348,8 +348,8 @@ class Workspace:
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
 
     def unreadable_edits(self) -> tuple[InvalidFile, ...]:
-        """A person's edits of nodes in the work tree that are not committed, because the files cannot be read. A file
-        that was committed so is none."""
+        """A person's edits of nodes in the work tree that are not committed, because the files cannot be read;
+        without unreadable files that are committed."""
         found = (one for one in self._publication.invalid_files() if one.uri is not None)
         return tuple(one for one in found if self._served.invalid_file(one.path) is None)
 

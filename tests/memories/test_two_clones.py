@@ -1,4 +1,4 @@
-"""Two people at one memory, of whom one moves the node and the other renames the file."""
+"""One memory in two clones: one person moves its node, the other renames its file."""
 
 from __future__ import annotations
 

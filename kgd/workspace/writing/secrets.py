@@ -208,8 +208,8 @@ _UUID_OR_HEX = re.compile(r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{1
 _LOOKED_BACK = 24
 """Characters before a name in which the text may show that the value is not a secret."""
 _BETWEEN = "\n" * 32
-"""Between joined texts: more line ends than `_LOOKED_BACK`, and than a form reads past. So a secret in one of the texts
-is found in the joined texts as well."""
+"""Separates joined texts by more line ends than `_LOOKED_BACK`, and than any pattern crosses. So a secret in one of the
+texts is found in the joined texts as well."""
 MIN_ENTROPY = 3.5
 """Minimum entropy of a random value, in bits per character."""
 MIN_ENTROPY_HEX = 2.75
