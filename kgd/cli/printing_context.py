@@ -201,7 +201,7 @@ def _lines(answer: Answer) -> None:
         for line in one["text"].splitlines():
             say(f"  {faint('|')} {line}")
         if one.get("uncommitted"):
-            say("  changed since the last commit")
+            say("  not committed yet")
             continue
         if one.get("older"):
             say("  written before the history of this shallow clone")

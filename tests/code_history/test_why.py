@@ -95,10 +95,14 @@ def test_changes_in_the_work_tree_are_marked_and_shift_the_rest(ask: Ask, code: 
     assert (old["first"], old["what"], old["was"]) == (3, "Check tokens before signing", f"{SESSION}:2")
 
 
-def test_a_new_file_and_a_line_beyond_the_end_have_no_commit(ask: Ask, code: Path) -> None:
+def test_a_new_file_and_a_line_beyond_the_end_have_no_commit(
+    ask: Ask, code: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (code / "src/new.py").write_text("x = 1\n")
-    [line] = ask.context(paths="src/new.py:1")["lines"]
-    assert line["uncommitted"]
+    answer = ask.context(paths="src/new.py:1")
+    assert answer["lines"][0]["uncommitted"]
+    printing_context.why(answer)
+    assert "not committed yet" in capsys.readouterr().out
     assert "lines" not in ask.context(paths="src/new.py:99")
     assert "lines" not in ask.context(paths="src/missing.py:1")
 
