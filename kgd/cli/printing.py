@@ -347,7 +347,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         if all(isinstance(one, str) for one in value):
             say(f"  {faint(name.replace('_', ' ') + ':')} {listed(value) if isinstance(value, list) else value}")
     parts = sections_in(node.get("data", {}).get("sections"))
-    hidden = ("verified", "sections") if parts else ("verified",)
+    hidden = ("verified", "renamed_code", *(("sections",) if parts else ()))
     if node.get("data"):
         for key, value in node["data"].items():
             if key in (_OF_AN_IMPORT if "imported" in node["data"] else ()) or key in hidden:

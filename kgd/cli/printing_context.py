@@ -296,7 +296,8 @@ def broken(answer: Answer) -> None:
         for link in missing["links"]:
             say(f"    {link['type']} from {address(link['source'])}")
         say_field(missing, "next", "    {}", hang=4)
-    left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in answer["broken"] if "moved" not in one]
+    unexplained = [one for one in answer["broken"] if not {"moved", "former"} & one.keys()]
+    left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in unexplained]
     if not answer["broken"]:
         say("no broken links")
     elif not all(left):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from kgd.errors import KgdError
 from kgd.freshness.code import FOLDER, ID, READ, Code
@@ -21,11 +22,15 @@ from kgd.model.uri import Uri, path_of, scheme_of, uri_at, workspace_of
 VERIFIED = "verified"
 """The key in `data` that contains the verifications."""
 
-MOST = 100
-"""Maximum number of citations to read per node."""
+RENAMED = "renamed_code"
+"""The key in `data` that contains the present paths of renamed code, by former paths. Checkouts of older code have only
+the former path."""
 
-_SIGNS = (b"cites", b"verified", b"commit", b"blob")
-"""The file of a citing node contains at least one of these words."""
+MOST = 100
+"""Maximum number of citations, and of renames, to read per node."""
+
+_SIGNS = (b"cites", b"verified", b"commit", b"blob", b"renamed_code")
+"""The file of a node that cites code, or records renames, contains at least one of these words."""
 _FORM = re.compile(
     r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"
 ).fullmatch
@@ -110,7 +115,7 @@ def names_a_file(text: str) -> bool:
 
 
 def may_cite(data: bytes) -> bool:
-    """Whether the file of a node may have a citation; other files need not be parsed."""
+    """Whether the file of a node may have a citation or a rename; other files need not be parsed."""
     return any(word in data for word in _SIGNS)
 
 
@@ -157,6 +162,13 @@ def notes_of(node: Node) -> dict[str, set[str]]:
         if value and (found := _NOTE(key)):
             notes.setdefault(found["text"], set()).add(found["id"])
     return notes
+
+
+def renames_of(node: Node) -> dict[str, str]:
+    """The present paths of the renamed code that a node names, by former paths."""
+    given = node.data.get(RENAMED)
+    pairs = given.items() if isinstance(given, Mapping) else ()
+    return {was: now for was, now in islice(pairs, MOST) if isinstance(now, str) and was and now}
 
 
 def confirmed_at(node: Node) -> set[str]:
@@ -254,6 +266,15 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
         after = one
     change = f"{change}; the verified version is not in the history of this checkout"
     return Finding(citation, "", None, change, is_gone)
+
+
+def under_former_path(citation: Citation, renames: Mapping[str, str], code: Code) -> Citation:
+    """The citation with the former path of a renamed file, if the code tree of this machine has only that path, as
+    before a pull of the rename; otherwise unchanged."""
+    if citation.path not in renames.values() or code.present(citation.path).id:
+        return citation
+    former = (was for was, now in renames.items() if now == citation.path and code.present(was).id)
+    return replace(citation, path=next(former, citation.path))
 
 
 def is_missing(citation: Citation, code: Code) -> bool:

@@ -23,7 +23,19 @@ from kgd.code_history.history import CodeHistory
 from kgd.codec import documents
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.freshness import areas, citations
-from kgd.freshness.citations import VERIFIED, Citation, Finding, Unverified, judge, note, notes_of, summed_up
+from kgd.freshness.citations import (
+    RENAMED,
+    VERIFIED,
+    Citation,
+    Finding,
+    Unverified,
+    judge,
+    note,
+    notes_of,
+    renames_of,
+    summed_up,
+    under_former_path,
+)
 from kgd.freshness.code import ID, Code
 from kgd.model.change import ChangeSet, Edit, Relate, Upsert
 from kgd.model.fields import CITES
@@ -58,6 +70,8 @@ class Freshness:
         self._lock = threading.RLock()
         self._citing: dict[Uri, tuple[Citation, ...]] = {}
         self._by_path: dict[str, set[Uri]] = {}
+        self._renames: dict[Uri, Mapping[str, str]] = {}
+        self._by_former_path: dict[str, dict[Uri, str]] = {}
         self._at: dict[tuple[str, str, str], str | None] = {}
         self._dirty: set[Uri] = set()
         self._by_citation: dict[Uri, Unverified] = {}
@@ -161,11 +175,22 @@ class Freshness:
 
     def citing(self, path: str) -> list[Uri]:
         """The nodes known to cite a file, sorted. Takes one look-up, unless nodes were just written."""
-        with self._lock:
-            written = tuple(self._dirty) if len(self._dirty) <= CHECKED_AT_ONCE else ()
-        self._check_written(written)
+        self._check_newest()
         with self._lock:
             return sorted(self._by_path.get(path, ()))
+
+    def renames_from(self, path: str) -> list[str]:
+        """The new paths, according to facts that were moved from a path of the code, sorted. The code here may have
+        only the former path. Takes one look-up, unless nodes were just written."""
+        self._check_newest()
+        with self._lock:
+            return sorted(set(self._by_former_path.get(path, {}).values()))
+
+    def renames_of(self, uri: Uri) -> Mapping[str, str]:
+        """The new paths of renamed code that a node names, by former paths. Takes one look-up, unless the node was just
+        written."""
+        self._check_written((uri,))
+        return self._renames.get(uri, {})
 
     def citing_below(self, path: str) -> list[Uri]:
         """The nodes known to cite a file or folder or anything in it, sorted. O(cited paths)."""
@@ -188,6 +213,12 @@ class Freshness:
         """The number of nodes known to cite code, which grows for a while after the start."""
         return len(self._citing)
 
+    def _check_newest(self) -> None:
+        """Check the nodes that were just written, unless they are many."""
+        with self._lock:
+            written = tuple(self._dirty) if len(self._dirty) <= CHECKED_AT_ONCE else ()
+        self._check_written(written)
+
     def _check_written(self, uris: Iterable[Uri]) -> None:
         """Check the nodes among these that were just written."""
         if not self._dirty:
@@ -200,12 +231,14 @@ class Freshness:
             self._sum_up()
 
     def checked(self, uri: Uri, node: Node) -> list[Checked]:
-        """The citations of the node `uri`, each compared with the code. Runs git for code that has changed."""
+        """The citations of the node `uri`, each compared with the code. Runs git for code that has changed. A citation
+        has the former path of a file that the code here has only there."""
         if self.code is None:
             return []
-        notes, blob = citations.notes_of(node), self._blob(uri)
+        notes, blob, renames = citations.notes_of(node), self._blob(uri), renames_of(node)
         answer = []
-        for one in citations.of(node, self._workspace.id):
+        for cited in citations.of(node, self._workspace.id):
+            one = self._as_checked_out(cited, renames, self.code)
             ids = self._verified(uri, blob, one, notes.get(one.text, set()), deep=True)
             if (finding := judge(one, ids, self.code, deep=False)) is not None:
                 self.code.look()
@@ -265,7 +298,7 @@ class Freshness:
             uris |= self._citing_at_start()
         with self._lock:
             for path in {path for job in jobs for path in job.paths}:
-                uris |= self._by_path.get(path, set())
+                uris |= {*self._by_path.get(path, ()), *self._by_former_path.get(path, ())}
         self._has_looked = False
         for uri in sorted(uris):
             if self._stop.is_set():
@@ -281,7 +314,7 @@ class Freshness:
         """The nodes that may cite code, by the text index and the relations in memory; reads no other node."""
         found: set[Uri] = set()
         try:
-            found.update(self._workspace.text().with_data_keys((CITES, citations.VERIFIED)))
+            found.update(self._workspace.text().with_data_keys((CITES, VERIFIED, RENAMED)))
         except KgdError as error:  # the index may take minutes to build
             log.warning("citations of code are not known yet", extra={"reason": str(error)[:200]})
             self._stop.wait(AGAIN_AFTER)
@@ -296,11 +329,12 @@ class Freshness:
         node = self._read(blob, uri)
         cited = tuple(citations.of(node, self._workspace.id)) if node else ()
         notes = citations.notes_of(node) if node and cited else {}
+        renames = renames_of(node) if node else {}
         if cited and deep and not self._has_looked:
             self._has_looked = True
             code.look()
         findings: list[Finding] = []
-        for one in cited:
+        for one in (self._as_checked_out(one, renames, code) for one in cited):
             verified = self._verified(uri, blob, one, notes.get(one.text, set()), deep=deep)
             if finding := judge(one, verified, code, deep=deep):
                 findings.append(finding)
@@ -310,6 +344,7 @@ class Freshness:
                 return  # written in the meantime: the job of that write checks the new version
             self._dirty.discard(uri)  # not earlier: until now, readers had to check for themselves
             self._index(uri, cited)
+            self._index_renames(uri, renames)
             self._gone.pop(uri, None)
             if mark is None:
                 self._by_citation.pop(uri, None)
@@ -317,6 +352,12 @@ class Freshness:
                 self._by_citation[uri] = mark
             if any(one.is_gone for one in findings):
                 self._gone[uri] = findings
+
+    def _as_checked_out(self, one: Citation, renames: Mapping[str, str], code: Code) -> Citation:
+        """The citation with the former path of a file whose rename is not checked out. A file that was renamed back has
+        its new path only after a move of its facts."""
+        former = under_former_path(one, renames, code)
+        return one if former is one or CodeHistory.of(self._workspace).renamed(one.path) else former
 
     def _blob(self, uri: Uri) -> bytes | None:
         card = self._workspace.graph.card(uri)
@@ -355,6 +396,17 @@ class Freshness:
             self._citing[uri] = cited
             for one in cited:
                 self._by_path.setdefault(one.path, set()).add(uri)
+
+    def _index_renames(self, uri: Uri, renames: Mapping[str, str]) -> None:
+        for path in self._renames.pop(uri, ()):
+            moved = self._by_former_path.get(path, {})
+            moved.pop(uri, None)
+            if not moved:
+                self._by_former_path.pop(path, None)
+        if renames:
+            self._renames[uri] = renames
+            for path, now in renames.items():
+                self._by_former_path.setdefault(path, {})[uri] = now
 
     def _sum_up(self) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgd.code_history.history import CodeHistory
 from kgd.errors import KgdError
-from kgd.freshness.citations import VERIFIED, Citation, moved, note, parse
+from kgd.freshness.citations import RENAMED, VERIFIED, Citation, moved, note, parse
 from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.change import Delete, Edit, Move, Settle, difference
 from kgd.model.conflict import PLACE, Conflict
@@ -157,11 +157,23 @@ class _Rename:
                 data[CITES] = list(dict.fromkeys(texts))
         if notes := self._notes(node, freshness.checked(node.uri, node)):
             data[VERIFIED] = notes
+        if renames := self._renames(node):
+            data[RENAMED] = renames
         kept = [one for one in node.relations if not self.uri(one.target)]
         known = {one.key for one in kept}
         renamed = [replace(one, target=there) for one in node.relations if (there := self.uri(one.target))]
         relations = (*kept, *(one for one in renamed if one.key not in known))
         return replace(node, data=data, relations=relations)
+
+    def _renames(self, node: Node) -> dict[str, Json]:
+        """The recorded renames, followed by this one for each path that the node names."""
+        given = node.data.get(RENAMED)
+        known: dict[str, Json] = dict(given) if isinstance(given, dict) else {}
+        named = {one.path for one in _cited(node, self._workspace)}
+        named |= {path for one in node.relations if (path := _path(one, self._workspace))}
+        renames = {was: (isinstance(now, str) and self.path(now)) or now for was, now in known.items()}
+        renames |= {path: now for path in named if (now := self.path(path))}
+        return {was: now for was, now in renames.items() if was != now}
 
     def _text(self, text: str) -> str:
         return moved(text, self._workspace, self.path)

@@ -94,13 +94,13 @@ def named_inside(session: Session, workspace: Workspace, question: str) -> list[
 
 
 def facts_about(session: Session, workspace: Workspace, symbols: Iterable[Uri]) -> Iterator[Fact]:
-    """The nodes with a relation to a symbol, then nodes that cite it, for each symbol; also under former paths of its
+    """The nodes with a relation to a symbol, then nodes that cite it, for each symbol; also under other paths of its
     file. A node comes once for each symbol."""
     freshness = Freshness.of(workspace)
     placed = [(symbol, *path_of(symbol).rpartition("/")) for symbol in symbols]
-    former = file_paths.former(session, workspace, list({path for _, path, _, _ in placed}))
+    others = file_paths.other_paths(session, workspace, list({path for _, path, _, _ in placed}))
     for symbol, path, _, name in placed:
-        paths = (path, *former.get(path, ()))
+        paths = (path, *(one.path for one in others.get(path, ())))
         found = dict[Uri, str]()
         for one in paths:
             if (uri := uri_at("symbol", workspace.id, f"{one}/{name}")) is not None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
 from kgd.areas.patterns import normalise
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
+from kgd.freshness.freshness import Freshness
 from kgd.model.escaping import printable
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
@@ -221,12 +222,50 @@ def is_directory(workspace: Workspace, path: str) -> bool:
     return uri is not None and workspace.in_overlay(uri)
 
 
-def former(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict[str, list[str]]:
-    """The paths that each of these files had before it was renamed; none for a caller who may not see the code's
-    history. Facts that name a former path are about the file."""
-    if not paths or not session.sees_code_history(workspace):
-        return {}
-    return CodeHistory.of(workspace).former(paths, committed=session.principal is not None)
+class OtherPath(NamedTuple):
+    """Another path of a file, under which facts about it are stored: a former one, or the path after a rename that the
+    checked-out code does not have yet. `told` has both paths in words: ``src/old.py, now src/new.py``."""
+
+    path: str
+    told: str
+    is_former: bool
+
+
+def other_paths(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict[str, list[OtherPath]]:
+    """The former and later paths of each of these files and folders; former ones only if the caller may see the code's
+    history."""
+    found: dict[str, list[OtherPath]] = {}
+    if paths and session.sees_code_history(workspace):
+        former = CodeHistory.of(workspace).former(paths, committed=session.principal is not None)
+        found = {path: [OtherPath(was, f"{was}, now {path}", True) for was in some] for path, some in former.items()}
+    for path in paths:
+        known = {one.path for one in found.get(path, ())}  # of a file that was renamed back
+        later = (now for now in later_paths(session, workspace, path) if now not in known)
+        if others := [OtherPath(now, f"{path}, now {now}", False) for now in later]:
+            found[path] = [*found.get(path, ()), *others]
+    return found
+
+
+def later_paths(session: Session, workspace: Workspace, path: str) -> list[str]:
+    """The readable paths to which the facts about a file or folder, or about a folder above it, were moved, sorted.
+
+    None of them if the code tree has both the path and the new one: then these are two files. Takes a look-up for each
+    step of the path.
+    """
+    freshness, sees = Freshness.of(workspace), session.sight(workspace.id) or anybody
+    place, slash = path.rstrip("/"), "/" if path.endswith("/") else ""
+    uri = uri_at("file", workspace.id, place)
+    moved = workspace.graph.resolve(uri) if uri else None
+    found = {path_of(moved)} if moved and moved != uri and scheme_of(moved) == "file" else set[str]()
+    for one in (place, *filter(None, above(place))):
+        found |= {now + place[len(one) :] for now in freshness.renames_from(one)}
+
+    def is_its(now: str) -> bool:
+        uri = uri_at("dir" if slash else "file", workspace.id, now)
+        return uri is not None and sees(uri) and not (is_here and is_known(session, workspace, now))
+
+    is_here = bool(found) and is_known(session, workspace, place)
+    return [f"{now}{slash}" for now in sorted(found - {place}) if is_its(now)]
 
 
 def symbol_in(workspace: Workspace, path: str, symbol: Uri) -> Uri | None:

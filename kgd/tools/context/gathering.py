@@ -17,6 +17,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import STEPS, Atlas, Atom
+from kgd.freshness.citations import RENAMED
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, Edge, Visited, card_of
 from kgd.graph.succession import Chains
@@ -31,7 +32,7 @@ from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import ABOUT_PATH, ABOUT_SYMBOL
 from kgd.tools import code_facts, file_paths, visibility
-from kgd.tools.file_paths import Places, above
+from kgd.tools.file_paths import OtherPath, Places, above
 from kgd.tools.nodes import SuccessorAnswer, overlay_of, title_of
 from kgd.tools.origins import successor_of
 from kgd.tools.read import questions
@@ -294,10 +295,10 @@ def by_paths(findings: Findings, places: Places) -> Covered:
     asked = [path for path in places.asked if _may_see_file(findings, path)]
     paths = list(dict.fromkeys([*asked, *files]))
     matched = _areas(findings, paths)
-    former = file_paths.former(findings.session, workspace, paths)
-    named = {path for path in paths for was in (path, *former.get(path, ())) if _naming(findings, was, path)}
+    others = file_paths.other_paths(findings.session, workspace, paths)
+    named = {path for path in paths if _naming_all(findings, path, others.get(path, ()))}
     _above(findings, asked)
-    _above_former(findings, former)
+    _above_others(findings, others)
     areas = findings.of_kind(*AREAS)[:AREAS_FOLLOWED]
     _hanging_on(findings, areas)
     _mentioning(findings, [path for path in asked if path and not path.endswith("/")][:MENTIONS])
@@ -335,12 +336,11 @@ def around_symbols(findings: Findings, symbols: Sequence[Uri]) -> None:
     files = list(dict.fromkeys(path_of(symbol).rpartition("/")[0] for symbol in symbols))
     paths = [path for path in files if _may_see_file(findings, path)]
     _areas(findings, paths)
-    former = file_paths.former(findings.session, findings.workspace, paths)
+    others = file_paths.other_paths(findings.session, findings.workspace, paths)
     for path in paths:
-        for was in (path, *former.get(path, ())):
-            _naming(findings, was, path)
+        _naming_all(findings, path, others.get(path, ()))
     _above(findings, paths)
-    _above_former(findings, former)
+    _above_others(findings, others)
 
 
 def by_task(findings: Findings, task: Task) -> None:
@@ -458,17 +458,22 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
     return set(paths) - set(matches.unmatched)
 
 
-def _naming(findings: Findings, path: str, now: str) -> bool:
+def _naming_all(findings: Findings, path: str, others: Sequence[OtherPath]) -> bool:
+    """As `_naming`, under each path of the file."""
+    return any([_naming(findings, path, path), *(_naming(findings, one.path, one.told) for one in others)])
+
+
+def _naming(findings: Findings, path: str, told: str) -> bool:
     """Add nodes related to the file, with the file's own node. Returns whether there are any.
 
-    `path` is a former path of the file, or the current one, `now`.
+    `told` is the path in the reasons.
     """
     if path.endswith("/") or not path:
         return False
     uri = uri_at("file", findings.workspace.id, path)
     if uri is None:
         return False
-    known, told = False, path if path == now else f"{path}, now {now}"
+    known = False
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
             known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", edge.weight) is not None
@@ -500,17 +505,26 @@ def _citing(findings: Findings, uri: Uri, path: str, told: str) -> str:
     return f"{' and '.join(ways)} in {told}" if ways else f"cites {told}"
 
 
-def _above_former(findings: Findings, former: Mapping[str, Iterable[str]]) -> None:
-    """Add nodes related to the former folders of the files, if these folders no longer exist."""
-    folders = {folder: path for path, some in former.items() for was in some for folder in above(was) if folder}
-    for folder, path in folders.items():
+def _above_others(findings: Findings, others: Mapping[str, Iterable[OtherPath]]) -> None:
+    """Add nodes related to the former and later folders of the files, if these folders do not exist."""
+    pairs = [(path, one) for path, some in others.items() for one in some]
+    own = {one.path.rstrip("/"): (path, one) for path, one in pairs if one.path.endswith("/")}
+    folders = {folder: (path, one) for path, one in pairs for folder in above(one.path) if folder} | own
+    for folder, (path, other) in folders.items():
         uri = uri_at("dir", findings.workspace.id, folder)
         if uri is None or file_paths.is_known(findings.session, findings.workspace, folder):
             continue
         for one in filter(None, (uri, uri_at("file", findings.workspace.id, folder))):
             for edge in _incoming(findings, one):
-                told = f"{in_words(edge.type)} {folder}/, the former folder of {path}"
+                told = f"{in_words(edge.type)} {folder}/, {_place_of(path, other, folder)}"
                 findings.add(edge.target, DIRECT, told, 1 + edge.weight)
+
+
+def _place_of(path: str, other: OtherPath, folder: str) -> str:
+    """What a missing folder is to a path, in words."""
+    if other.path == f"{folder}/":
+        return f"the {'former' if other.is_former else 'new'} path of {path}"
+    return f"the {'former' if other.is_former else 'new'} folder of {path}"
 
 
 def _above(findings: Findings, paths: Iterable[str]) -> None:
@@ -562,7 +576,8 @@ def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
             if hit.uri in findings:
                 continue
             node = workspace.readable(hit.uri)
-            texts = () if node is None else (node.summary, node.content, str(dict(node.data)))
+            data = {key: value for key, value in node.data.items() if key != RENAMED} if node else {}
+            texts = () if node is None else (node.summary, node.content, str(data))
             if any(file_paths.is_named(path, text) for text in texts):
                 findings.add(hit.uri, NEAR, f"mentions {tail}", 1.0)
 

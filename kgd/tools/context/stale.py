@@ -13,9 +13,10 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import VERIFY, ChangeSet, subject_from
+from kgd.model.escaping import printable
 from kgd.model.fields import plain_weight
 from kgd.model.uri import IN_CODE, Uri, path_of, scheme_of, workspace_of
-from kgd.tools import addressing, paging, worktrees
+from kgd.tools import addressing, file_paths, paging, worktrees
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
@@ -133,11 +134,13 @@ class MissingLink(TypedDict):
 
 class MissingNode(TypedDict):
     """A missing node to which relations lead. `moved` is the new path of a renamed file or folder of the code; `next`,
-    in the first node of each rename, moves the facts there."""
+    in the first node of each rename, moves the facts there. `former` is the path that the checked-out code still has,
+    if the facts were moved after a later rename."""
 
     uri: str
     links: list[MissingLink]
     moved: NotRequired[str]
+    former: NotRequired[str]
     next: NotRequired[str]
 
 
@@ -167,6 +170,7 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
         )
     if session.principal is None:
         _note_renames(workspace, answer["broken"])
+        _note_later_renames(session, workspace, answer["broken"])
     if len(rest) > params.limit:
         last = rest[params.limit - 1]
         answer["cursor"] = paging.write("broken", workspace.id, [last.target, last.source, last.type])
@@ -183,6 +187,18 @@ def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:
         one["moved"] = now
         if was := next((was for was in left if path == was or path.startswith(f"{was}/")), ""):
             one["next"] = Advice(*after_rename(was, left.pop(was)))
+
+
+def _note_later_renames(session: Session, workspace: Workspace, broken: Sequence[MissingNode]) -> None:
+    """Set `former` and `next` in the missing nodes of code that the checked-out commit has under a former path."""
+    freshness = Freshness.of(workspace)
+    for one in broken:
+        path = _path(workspace, Uri(one["uri"])) if "moved" not in one else ""
+        renames = (freshness.renames_of(Uri(link["source"])) for link in one["links"] if path)
+        former = (was for some in renames for was, now in some.items() if now == path)
+        if was := next((was for was in former if file_paths.is_known(session, workspace, was)), ""):
+            one["former"] = printable(was)
+            one["next"] = f"The checked-out code still has it as {printable(was)}; update the code."
 
 
 def _path(workspace: Workspace, uri: Uri) -> str:

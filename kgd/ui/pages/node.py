@@ -47,8 +47,8 @@ LOOKED_THROUGH = 5
 """Largest number of history pages that are read to find the versions before and after a commit."""
 FORMS = ("relate", "append", "move")
 """Values of `do` in the address."""
-OWN_PLACE = ("cites", "verified")
-"""Keys of the data that the page shows as citations."""
+OWN_PLACE = ("cites", "verified", "renamed_code")
+"""Keys of the data that the page shows as citations, or that only kgd reads."""
 TALK = ("thread", "message")
 _PATH = re.compile(r"(?<!`)`([^`\s:#*]+/[^`\s:#*]+\.\w+)`(?!`)")
 MOST_FILES = 20

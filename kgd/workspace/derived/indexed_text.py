@@ -296,7 +296,7 @@ _IS_METADATA = re.compile(
     r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
 ).match
 """Keys whose values are identifiers, not text."""
-_RECORDS = frozenset({"implied", "imported", "senderType", "submitted_from", "verified", "written"})
+_RECORDS = frozenset({"implied", "imported", "renamed_code", "senderType", "submitted_from", "verified", "written"})
 """Keys of a node's data in which kgd keeps its own records."""
 
 
