@@ -100,8 +100,8 @@ class Process:
         """Return the exit code, negative after a signal. Raises TimeoutError after `timeout` seconds."""
         if self.returncode is None:
             self._told.settimeout(timeout)
-            with self._told:
-                told = self._told.recv(16)
+            told = self._told.recv(16)
+            self._told.close()
             assert told, "the process that forks has ended"
             self.returncode = int(told)
         return self.returncode

@@ -104,3 +104,13 @@ def test_a_forked_parser_answers_as_a_started_one_and_ends_when_it_is_told(
         assert is_forked == (name == "forked")
         assert not Path(f"/proc/{parser.pid}").exists()
     assert found[0] == found[1]
+
+
+def test_a_forked_parser_that_does_not_end_in_time_can_be_killed() -> None:
+    parser = forked.Parser(["a.sqlite", "/"], None)
+    with pytest.raises(subprocess.TimeoutExpired):
+        parser.wait(0.01)  # it waits for orders
+    parser.kill()
+    assert parser.wait() == -signal.SIGKILL
+    for stream in (parser.stdin, parser.stdout):
+        stream.close()
