@@ -81,9 +81,27 @@ def proposals(answer: Answer) -> None:
         _comments(one.get("discussion", ()))
         if "diff" not in one and one.get("comments"):
             say(f"    {counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']}`")
-    if not answer["proposals"]:
-        say("no open proposals")
+    for one in answer.get("decided", ()):
+        _decided(one)
+    if not answer["proposals"] and not answer.get("decided"):
+        say("no decided proposals" if "decided" in answer else "no open proposals")
     say_field(answer, "next")
+
+
+def _decided(one: Mapping[str, Any]) -> None:
+    by = f" by {one['decided_by']}" if one.get("decided_by") else ""
+    where = f" ({commit(one['commit'])})" if one.get("commit") else ""
+    decision = f"{one['decision']}{by}, {when(one['decided_at'])}{where}{tail(one.get('reason'))}"
+    say(f"{bold(one['id'])}  {decision}", hang=4)
+    say(f"    {one['message']} ({one['author']}, {when(one['at'])})")
+    say_field(one, "pushed_by", "    pushed by {}")
+    for uri in one["nodes"]:
+        say(f"    {address(uri)}")
+    if one.get("more_nodes"):
+        say(f"    and {one['more_nodes']} more")
+    _comments(one.get("discussion", ()))
+    if "discussion" not in one and one.get("comments"):
+        say(f"    {counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']} --decided`")
 
 
 def compressed(answer: Answer) -> None:

@@ -15,7 +15,7 @@ import re
 import shlex
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -31,6 +31,8 @@ PROPOSALS = "refs/heads/proposals/"
 """Prefix of refs of changes that wait for approval."""
 REJECTED = "refs/kgd/rejected/"
 """Prefix of refs that keep rejected proposals."""
+ACCEPTED = "refs/kgd/accepted/"
+"""Prefix of refs that keep accepted proposals for some time."""
 INCOMING = "refs/kgd/in/"
 """Prefix of refs that hold the last state of each remote, followed by the remote's name."""
 KGD = "kgd <kgd@kgd.invalid>"
@@ -143,9 +145,12 @@ def move_ref(
     new: ObjectId,
     *,
     note: str = "kgd",
+    notes: Sequence[tuple[str, int]] = (),
     deadline: float = LOCK_DEADLINE,
 ) -> None:
     """Move `name` from `old` (None: must not exist) to `new`, durably, and write a line of its reflog.
+
+    `notes` are several lines to write instead of `note`, each with its time in Unix seconds.
 
     On return the move is durable and was read back; another process may already have moved the ref further. After an
     OSError the outcome is unknown: read the ref again.
@@ -164,7 +169,7 @@ def move_ref(
         found = read_ref(git_dir, name)
         if found != old:
             raise RefMoved(name, found)
-        _log(git_dir, name, old, new, note)
+        _log(git_dir, name, old, new, notes or [(note, int(time.time()))])
         os.rename(lock, path)
         sync_folder(path.parent)
         found = read_ref(git_dir, name)
@@ -357,19 +362,19 @@ def _packed_lines(git_dir: Path) -> Iterator[tuple[str, bytes]]:
             yield text(line[41:]), line[:40]
 
 
-def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:
+def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, notes: Sequence[tuple[str, int]]) -> None:
     """Write the undo log before the move, so that the log contains every tip that the ref ever had. The log is not
     flushed, but the ref is."""
     path = git_dir / "logs" / name
-    who = f"{KGD} {int(time.time())} +0000"
-    line = f"{(old or _ZERO).hex()} {new.hex()} {who}\t{' '.join(note.split())}\n"
+    head = f"{(old or _ZERO).hex()} {new.hex()} {KGD}"
+    lines = "".join(f"{head} {at} +0000\t{' '.join(note.split())}\n" for note, at in notes)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, raw(line))
+        os.write(fd, raw(lines))
     finally:
         os.close(fd)
 

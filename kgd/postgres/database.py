@@ -94,6 +94,7 @@ STEPS = (
     CREATE INDEX sign_ins_by_end ON sign_ins (until);
     """,
     "CREATE INDEX browser_links_by_age ON browser_links (until)",
+    "ALTER TABLE rejections ADD COLUMN withdrawn boolean NOT NULL DEFAULT false",
 )
 """Each step is applied once, in order. A step only adds, so that hubs of the previous version keep working."""
 

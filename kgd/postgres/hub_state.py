@@ -422,29 +422,31 @@ class PostgresProposals:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add_rejection(self, workspace: str, name: str, commit: str, by: str, at: int, reason: str) -> None:
+    def add_rejection(
+        self, workspace: str, name: str, commit: str, by: str, at: int, reason: str, withdrawn: bool
+    ) -> None:
         sql = """
-        INSERT INTO rejections (workspace, name, commit, by, at, reason) VALUES (%s, %s, %s, %s, %s, %s)
+        INSERT INTO rejections (workspace, name, commit, by, at, reason, withdrawn) VALUES (%s, %s, %s, %s, %s, %s, %s)
         ON CONFLICT (workspace, name, commit)
-        DO UPDATE SET by = excluded.by, at = excluded.at, reason = excluded.reason
+        DO UPDATE SET by = excluded.by, at = excluded.at, reason = excluded.reason, withdrawn = excluded.withdrawn
         """
         with self._database.write() as db:
-            db.execute(sql, (workspace, name, commit, storable(by), at, storable(reason)))
+            db.execute(sql, (workspace, name, commit, storable(by), at, storable(reason), withdrawn))
 
     def discard_rejection(self, workspace: str, name: str, commit: str) -> None:
         with self._database.write() as db:
             sql = "DELETE FROM rejections WHERE workspace = %s AND name = %s AND commit = %s"
             db.execute(sql, (workspace, name, commit))
 
-    def rejection(self, workspace: str, name: str, commit: str) -> tuple[str, int, str] | None:
-        """The newest (by, at, reason) of a proposal; `commit` is the beginning of its commit's id."""
+    def rejection(self, workspace: str, name: str, commit: str) -> tuple[str, int, str, bool] | None:
+        """The newest (by, at, reason, withdrawn) of a proposal; `commit` is the beginning of its commit's id."""
         sql = """
-        SELECT by, at, reason FROM rejections
+        SELECT by, at, reason, withdrawn FROM rejections
         WHERE workspace = %s AND name = %s AND starts_with(commit, %s) ORDER BY at DESC LIMIT 1
         """
         with self._database.read() as db:
             row = db.execute(sql, (workspace, storable(name), storable(commit))).fetchone()
-        return (row[0], row[1], row[2]) if row else None
+        return (row[0], row[1], row[2], row[3]) if row else None
 
     def use_number(self, workspace: str, name: str) -> None:
         if not (found := _NUMBERED(name)):

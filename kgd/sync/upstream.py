@@ -28,7 +28,7 @@ from kgd.git.staging import KGD, Staging
 from kgd.sync.round import REMEMBERED, Transport
 from kgd.sync.vetting import vet
 from kgd.workspace.proposals import records
-from kgd.workspace.proposals.deciding import acceptance, archive
+from kgd.workspace.proposals.decided import acceptance, accepted, archive, rejected
 from kgd.workspace.proposals.proposals import free_name, is_name
 from kgd.workspace.proposals.records import Rejection
 from kgd.workspace.publishing.adoption import Host
@@ -251,30 +251,32 @@ class UpstreamProposals:
 
         staging.advance(self._workspace.derived_dir, ref, old, new, note, agree=push)
 
-    def also(self, name: str, commit: ObjectId, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
+    def also(self, name: str, commit: ObjectId, staging: Staging, *, left: str) -> Sequence[RefUpdate]:
         old = self._record_of(name, commit)
-        if is_done:
+        if not left:
             return (RefUpdate(self._prefix + name, old, None),)
         note = self._workspace.store.commit(old).subject
-        return (RefUpdate(self._prefix + name, old, self._record(staging, name, commit, old, note)),)
+        return (RefUpdate(self._prefix + name, old, self._record(staging, name, commit, old, note, left)),)
 
     def remove(self, name: str, commit: ObjectId) -> None:
         with self._alone():
             self._push(RefUpdate(self._prefix + name, self._record_of(name, commit), None))
+            archive(self._workspace, name, commit, accepted(self._workspace, name, commit))
             self._drop(name)
         self._tell()
 
-    def reject(self, name: str, commit: ObjectId, by: str, reason: str) -> str:
+    def reject(self, name: str, commit: ObjectId, by: str, reason: str, *, withdrawn: bool) -> str:
         id, workspace = commit.hex(), self._workspace
         with self.turn():
             old = self._record_of(name, commit)
-            self._known.add_rejection(workspace.id, name, id, by, workspace.now(), reason)
+            at = workspace.now()
+            self._known.add_rejection(workspace.id, name, id, by, at, reason, withdrawn)
             try:
                 self._push(RefUpdate(self._prefix + name, old, None))
             except Overruled:
                 self._known.discard_rejection(workspace.id, name, id)
                 raise
-            kept = archive(workspace, name, commit, by, reason)
+            kept = archive(workspace, name, commit, rejected(by, at, reason, withdrawn))
             self._drop(name)
         self._tell()
         return kept
@@ -431,8 +433,10 @@ class UpstreamProposals:
         back."""
         workspace, commit = self._workspace, self._proposed(record)
         if rejection := self.rejection(name, commit.hex()):
-            archive(workspace, name, commit, rejection.by, rejection.reason)
-        elif not workspace.holds(commit) and acceptance(workspace, name, commit.hex()) is None:
+            archive(workspace, name, commit, rejected(*rejection))
+        elif workspace.holds(commit) or acceptance(workspace, name, commit.hex()):
+            archive(workspace, name, commit, accepted(workspace, name, commit))
+        else:
             with contextlib.suppress(Overruled):
                 self._push(RefUpdate(self._prefix + name, None, record))
             return
@@ -453,7 +457,7 @@ class UpstreamProposals:
             if self._prefix + name in here:
                 continue
             lines = [line.note for line in read_log(git_dir, ref)]
-            said = [line for line in lines if records.is_comment(line)]
+            said = [line for line in lines if records.is_comment(line) or records.is_partial(line)]
             note = next((line for line in reversed(lines) if line not in said), "kgd: from before")
             if self._prefix + name in there:
                 name = free_name(workspace, name.replace("/", "-"))

@@ -45,8 +45,8 @@ REMOVED = b"REMOVED"
 SHORTEST = 6
 """Fewest characters of a secret's line: a shorter one would also occur elsewhere."""
 TRAILER = "Kgd-Forgets"
-KEPT_LOGS = refs.PROPOSALS, refs.INCOMING, refs.REJECTED
-"""Prefixes of refs whose reflogs are records: of proposers, comments and reasons of rejections."""
+KEPT_LOGS = refs.PROPOSALS, refs.INCOMING, refs.REJECTED, refs.ACCEPTED
+"""Prefixes of refs whose reflogs are records: of proposers, comments and decisions."""
 LEDGERS = "refs/kgd/ledger/"
 """Prefix of refs with the ledgers that remotes have; derived from the ledger itself."""
 PATHS = 100

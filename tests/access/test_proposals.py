@@ -320,7 +320,7 @@ def test_a_field_that_cannot_be_accepted_alone_is_refused(ws: Workspace) -> None
     assert ws.conflicts.find(uri("a")) == ()
 
 
-def test_comments_stay_with_a_proposal_and_are_gone_when_its_name_is_used_again(ws: Workspace) -> None:
+def test_comments_stay_with_a_proposal_and_its_name_is_not_used_again(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     records.add_comment(ws, made, "Ann", "Why not\n C?")
     records.add_comment(ws, made, 'Bob "the" Builder', "C is taken: see a.")
@@ -332,7 +332,7 @@ def test_comments_stay_with_a_proposal_and_are_gone_when_its_name_is_used_again(
     assert proposals.named(ws, made.name).id == made.id, "a comment is not a new version"
     deciding.accept(ws, made, ANN)
     again = propose(ws, upsert("c", name="C"))
-    assert (again.name, records.comments_on(ws, again)) == (made.name, ())
+    assert (again.name, records.comments_on(ws, again)) == ("bob-2", ())
 
 
 def test_comments_after_the_last_one_of_an_author_are_found(ws: Workspace) -> None:

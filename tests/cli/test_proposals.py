@@ -51,6 +51,9 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert f"1 node of {one['id']} left to decide" in said
     assert "is rejected and archived as refs/kgd/rejected/" in kgd("reject", one["id"], "--reason", "no")
     assert "no open proposals" in kgd("proposals")
+    said = kgd("proposals", "--decided")
+    assert f"{one['id']}  partly accepted" in said
+    assert ": no\n" in said
     gone = kgd.run("accept", one["id"])
     assert gone.returncode == 3
     assert "the proposal is no longer open" in gone.stderr

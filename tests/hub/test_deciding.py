@@ -91,6 +91,10 @@ def test_from_a_joined_home_they_are_listed_and_decided_within_the_token(
     with pytest.raises(Forbidden):
         ben.call("accept", workspace="infra", name=second)
     assert ids(ben.call("proposals", workspace="infra")) == [second, third]
+    hint = advised(ben.call("proposals", workspace="infra"))["next"]
+    assert "1 of your proposals was decided lately: see `kgd proposals --decided`" in hint
+    (over,) = ben.call("proposals", workspace="infra", decided=True)["decided"]
+    assert (over["id"].partition("@")[0], over["decision"], over["reason"]) == (first, "partly accepted", "not y")
     ben.call("reject", workspace="infra", name=second)
     assert listed(hub) == [third], "who put it up may take it back"
     with pytest.raises(NotFound):

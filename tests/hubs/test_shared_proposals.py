@@ -14,7 +14,8 @@ from kgd.postgres.database import Database
 from kgd.postgres.hub_state import PostgresProposals
 from kgd.sync.upstream import UpstreamProposals
 from kgd.workspace.answers import Outcome
-from kgd.workspace.proposals import deciding, proposals, records
+from kgd.workspace.proposals import decided, deciding, proposals, records
+from kgd.workspace.proposals.decided import decision
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.writing.writer import Overruled, Undecided
 from tests.builders import ANN, WS, change, upsert, uri
@@ -122,7 +123,7 @@ def test_of_two_hubs_that_decide_the_slower_one_is_overruled(
     for hub in hubs:
         hub.workspace.catch_up()
         assert hub.refreshed() == []
-        found = deciding.decision(hub.workspace, made.id)
+        found = decision(hub.workspace, made.id)
         assert found is not None
         assert (found.how, found.by) == (f"{first}ed", ANN.name)
     assert (hubs[1].summary("a") == "proposed") == (first == "accept")
@@ -152,7 +153,7 @@ def test_a_rejected_proposal_leaves_the_upstream_and_its_name_is_not_used_again(
     assert pending(upstream) == []
     assert made.commit == git(hubs[1].workspace.layout.git_dir, "rev-parse", kept)
     assert hubs[0].refreshed() == []
-    found = deciding.decision(hubs[0].workspace, made.name)
+    found = decision(hubs[0].workspace, made.name)
     assert found is not None
     assert (found.how, found.by, found.reason) == ("rejected", ANN.name, "too early")
     assert [hubs[0].propose("a").name, hubs[1].propose("b").name] == ["bot-2", "bot-3"]
@@ -211,7 +212,7 @@ def test_while_the_upstream_is_down_nothing_is_proposed_or_decided(hubs: list[Hu
             act()
     hubs[0].remote.down = False
     assert (hubs[0].refreshed(), pending(upstream)) == ([made.name], [made.name])
-    assert deciding.decision(hubs[0].workspace, made.id) is None
+    assert decided.decision(hubs[0].workspace, made.id) is None
 
 
 @pytest.mark.slow
@@ -300,6 +301,29 @@ def test_comments_reach_every_hub_and_a_partial_acceptance_keeps_them(hubs: list
     hubs[0].reject(made)
     with pytest.raises(Overruled):
         records.add_comment(hubs[1].workspace, there, "Ann", "too late")
+    hubs[1].refreshed()
+    for hub in hubs[:2]:
+        (over,) = decided.listed(hub.workspace)
+        assert (over.proposal.name, over.decision.how) == (made.name, "partly accepted")
+        assert over.proposal.origin.is_of(BOT)
+        assert [one.text for one in records.comments_on(hub.workspace, over.proposal)] == [
+            "Why b?",
+            "It is needed by a.",
+        ]
+        hub.refreshed()
+        assert proposals.listed(hub.workspace) == (), "it does not come back"
+
+
+def test_every_hub_lists_an_acceptance_and_a_withdrawal(hubs: list[Hub]) -> None:
+    accepted, withdrawn = hubs[0].propose("a"), hubs[0].propose("b")
+    hubs[1].refreshed()
+    hubs[1].accept(accepted)
+    deciding.reject(hubs[1].workspace, proposals.named(hubs[1].workspace, withdrawn.id), "bot", withdrawn=True)
+    hubs[0].refreshed()
+    for hub in hubs[:2]:
+        found = {one.proposal.name: one.decision for one in decided.listed(hub.workspace)}
+        assert (found[accepted.name].how, found[accepted.name].commit) == ("accepted", hubs[1].workspace.tip)
+        assert (found[withdrawn.name].how, found[withdrawn.name].by) == ("withdrawn", "bot")
 
 
 def test_comments_from_before_the_hubs_shared_a_workspace_are_kept(hubs: list[Hub]) -> None:

@@ -20,14 +20,21 @@ from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, present, size_of
-from kgd.tools.parameters import Many, Message, When, WorkspaceParams, future, refuse_unseen
+from kgd.tools.parameters import Many, Message, When, WorkspaceParams, future, period, refuse_unseen
 from kgd.tools.proposals.outbound import take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
+    SEE_DECIDED,
     CommentAnswer,
+    DecidedAnswer,
     ProposalAnswer,
     below,
+    decided_answer,
+    decided_for,
+    decided_lately,
+    decided_nodes,
     discussion,
+    is_from,
     is_own,
     matching,
     named,
@@ -40,9 +47,9 @@ from kgd.tools.recent_commits import correction
 from kgd.tools.session import Session
 from kgd.tools.write.put import Rehearsed, rehearsed
 from kgd.workspace.answers import Outcome
-from kgd.workspace.proposals import deciding, proposals, records
+from kgd.workspace.proposals import decided, deciding, proposals, records
 from kgd.workspace.proposals.proposals import SEE_CHANGES, Chosen, Proposal
-from kgd.workspace.proposals.records import LONGEST_COMMENT, LONGEST_REASON
+from kgd.workspace.proposals.records import LONGEST_COMMENT, LONGEST_REASON, MOST_COMMENTS
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit
 
@@ -70,6 +77,7 @@ class ProposalsParams(WorkspaceParams):
     since: When = None
     until: When = None
     unanswered: Annotated[bool, Field(description="only your own, with comments to answer")] = False
+    decided: Annotated[bool, Field(description="those decided in the last 90 days, not the open ones")] = False
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     cursor: str | None = None
 
@@ -78,20 +86,25 @@ class ProposalsResult(TypedDict):
     workspace: str
     total: int
     proposals: list[ProposalAnswer]
+    decided: NotRequired[list[DecidedAnswer]]
+    decided_lately: NotRequired[int]
+    """The number of the caller's own proposals that others decided in the last 14 days."""
     cursor: NotRequired[str]
     next: NotRequired[str]
 
 
 def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
-    """List the open proposals that match the filters, oldest first, or show one with its diff. A workspace on a hub
-    gets the hub's answer."""
+    """List the open proposals that match the filters, oldest first, or show one with its diff; or list the decided
+    ones. A workspace on a hub gets the hub's answer."""
     if far := addressing.far(session, params.workspace, reads=True):
         given = params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
         answer: ProposalsResult = forwarded(session, far, "proposals", given, ProposalsResult)  # type: ignore[assignment]
         if "next" in answer:  # a hub's text names tools; on this machine, each surface names the operations itself
-            answer["next"] = _next(params)
+            answer["next"] = _next(params, answer)
         return answer
     workspace = addressing.choose(session, params.workspace)
+    if params.decided:
+        return _decided(session, workspace, params)
     if params.name is not None:
         return _shown(session, workspace, params)
     found = matching(workspace, params.by, params.since, params.until)
@@ -106,12 +119,48 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         if said[one]:
             told["discussion"] = discussion(said[one])
     answer = {"workspace": workspace.id, "total": len(every), "proposals": shown}
+    if not params.cursor and not params.unanswered:
+        answer |= present(decided_lately=len(decided_lately(session, workspace)))
     if len(left) > params.limit:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
-        answer["next"] = _next(params)
+        answer["next"] = _next(params, answer)
     elif not params.cursor:
-        answer |= present(next=future(params.since) or _unknown(session, workspace, params))
+        wrong = future(params.since) or _unknown(session, workspace, params)
+        answer |= present(next=wrong or (_next(params, answer) if "decided_lately" in answer else ""))
+    return answer
+
+
+def _decided(session: Session, workspace: Workspace, params: ProposalsParams) -> ProposalsResult:
+    """List the decided proposals, newest decision first; or only those of one name, with their comments."""
+    begin, last = period(params.since, params.until)
+    paths = PathMatcher.of(session, workspace, params.path)
+    name, every = params.name or "", list[decided.Decided]()
+    for one in decided_for(session, workspace, name):
+        end = one.decision.at
+        is_then = (begin is None or begin <= end) and (last is None or end <= last)
+        if not is_then or not is_from(params.by, one.proposal):
+            continue
+        if not paths.globs or any(paths.concerns(uri, ()) for uri in decided_nodes(workspace, one)):
+            every.append(one)
+    if name and not every:
+        raise NotFound(
+            "no proposal of that name was decided lately",
+            at=name[:80],
+            next=Advice("List them with ", Do("proposals", decided="true"), "."),
+        )
+    question = ["decided", name, params.by, params.path, params.since, params.until]
+    at = paging.read("proposals", question, params.cursor) if params.cursor else []
+    after = [-paging.index(at, 0), paging.text(at, 1)] if at else []
+    left = [one for one in every if not after or [-one.decision.at, one.proposal.name] > after]
+    shown = left[: params.limit]
+    found = [decided_answer(workspace, one, MOST_COMMENTS if name else 0) for one in shown]
+    answer: ProposalsResult = {"workspace": workspace.id, "total": len(every), "proposals": [], "decided": found}
+    if len(left) > params.limit:
+        place = [shown[-1].decision.at, shown[-1].proposal.name]
+        answer["cursor"] = paging.write("proposals", question, place)
+    if found and not name:
+        answer["next"] = _next(params, answer)
     return answer
 
 
@@ -124,8 +173,17 @@ def _unknown(session: Session, workspace: Workspace, params: ProposalsParams) ->
     return correction(session, workspace, None if is_author_known else params.by, params.path, writers)
 
 
-def _next(params: ProposalsParams) -> Advice:
-    return ANSWER if params.unanswered and params.name is None else NEXT
+def _next(params: ProposalsParams, answer: ProposalsResult) -> Advice:
+    if params.decided:
+        return SEE_DECIDED
+    if params.unanswered and params.name is None:
+        return ANSWER
+    lately = answer.get("decided_lately", 0)
+    if not lately:
+        return NEXT
+    count = "1 of your proposals was" if lately == 1 else f"{lately} of your proposals were"
+    hint = (f"{count} decided lately: see ", Do("proposals", decided="true"), ".")
+    return Advice(*NEXT.parts, " ", *hint) if answer["proposals"] else Advice(*hint)
 
 
 def _place(one: Proposal) -> list[Any]:
@@ -269,9 +327,11 @@ def reject(session: Session, params: RejectParams) -> RejectResult:
 def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "") -> RejectResult:
     found = named(session, workspace, name)
     # Its submitter may withdraw it, even without permission to write.
-    permit = None if is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
+    withdrawn = is_own(session.principal, found)
+    permit = None if withdrawn else session.permit(workspace, Verb.WRITE)
+    by = session.author(workspace).name
     with overruled(session, workspace, found):
-        kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
+        kept = deciding.reject(workspace, found, by, reason, withdrawn=withdrawn, permit=permit)
     answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
     why = take_off(session, workspace, found, reason) if found.remote else ""
     answer |= present(still_there=fenced_line(why, LONGEST_LINE))
@@ -349,7 +409,7 @@ PROPOSALS = Operation(
     name="proposals",
     page="the page Proposals",
     title="Open proposals",
-    description="Lists the open proposals, or shows one with its changes.",
+    description="Lists the open proposals, or shows one with its changes; with `decided`, the decisions on others.",
     hints=Hints(read_only=True, idempotent=True),
     run=listed,
     scope=Verb.READ,
@@ -357,7 +417,7 @@ PROPOSALS = Operation(
     commands=(
         Command(
             "Sharing",
-            "list the open proposals, or show one with its changes",
+            "list the open or decided proposals, or show one with its changes",
             (
                 option("name", "a proposal", "PROPOSAL", nargs="?"),
                 option("--author --by", value="WHO", dest="by"),
@@ -365,11 +425,15 @@ PROPOSALS = Operation(
                 SINCE,
                 UNTIL,
                 option("--unanswered"),
+                option("--decided"),
                 LIMIT,
                 CURSOR,
             ),
             place=40,
-            examples=(("kgd proposals", "the open proposals, with their changes"),),
+            examples=(
+                ("kgd proposals", "the open proposals, with their changes"),
+                ("kgd proposals --decided", "the decided ones, with reasons"),
+            ),
             print="printing_sharing.proposals",
         ),
     ),

@@ -10,7 +10,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Principal
 from kgd.model.change import Author
 from kgd.model.escaping import fenced_line
@@ -24,14 +24,17 @@ from kgd.tools.paging import present
 from kgd.tools.parameters import period
 from kgd.tools.session import Session
 from kgd.workspace.answers import NodeChange
-from kgd.workspace.proposals import deciding, proposals, records
-from kgd.workspace.proposals.deciding import decision
+from kgd.workspace.proposals import decided, deciding, proposals, records
+from kgd.workspace.proposals.decided import Decided, Decision, decision
 from kgd.workspace.proposals.proposals import Look, Marks, Proposal, marks
 from kgd.workspace.proposals.records import Comment, shared
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Overruled
 
 URIS_NAMED = 20
+LATELY = 14
+"""Days for which the list of open proposals points to the caller's decided ones."""
+SEE_DECIDED = Advice("Read the decision and the comments with ", Do("proposals", name="NAME", decided="true"), ".")
 LONGEST_LINE = 200
 
 
@@ -110,6 +113,88 @@ def proposal_answer(workspace: Workspace, one: Proposal, look: Look) -> Proposal
     return answer
 
 
+class DecidedAnswer(TypedDict):
+    """A proposal that is no longer open: the decision, its author (absent if unknown), its time and its reason.
+
+    `commit` is the commit of an acceptance; `partly accepted` means that the rest was rejected or withdrawn.
+    `comments` is their number; `discussion` lists them if one proposal is asked for by name. `status` lists the newest.
+    """
+
+    id: str
+    author: str
+    at: str
+    message: str
+    decision: Literal["accepted", "partly accepted", "rejected", "withdrawn"]
+    decided_at: str
+    decided_by: NotRequired[str]
+    reason: NotRequired[str]
+    commit: NotRequired[str]
+    nodes: list[str]
+    more_nodes: NotRequired[int]
+    pushed_by: NotRequired[str]
+    comments: NotRequired[int]
+    discussion: NotRequired[list[CommentAnswer]]
+
+
+def decided_answer(workspace: Workspace, one: Decided, comments: int = 0) -> DecidedAnswer:
+    """The decided proposal as an answer, with the newest comments, at most this number."""
+    proposal, made, uris = one.proposal, one.decision, sorted(decided_nodes(workspace, one))
+    said = records.comments_on(workspace, proposal)
+    answer: DecidedAnswer = {
+        "id": proposal.id,
+        "author": fenced_line(proposal.author, LONGEST_LINE),
+        "at": moment(proposal.at),
+        "message": fenced_line(proposal.subject, LONGEST_LINE),
+        "decision": made.how,
+        "decided_at": moment(made.at),
+        "nodes": list(uris[:URIS_NAMED]),
+    }
+    answer |= present(
+        decided_by=fenced_line(made.by, LONGEST_LINE),
+        reason=fenced_line(made.reason, records.LONGEST_REASON),
+        commit=made.commit,
+        more_nodes=len(uris[URIS_NAMED:]),
+        pushed_by=fenced_line(proposal.pusher, LONGEST_LINE),
+        comments=len(said),
+        discussion=discussion(said[-comments:]) if comments else [],
+    )
+    return answer
+
+
+def decided_nodes(workspace: Workspace, one: Decided) -> frozenset[Uri]:
+    """The nodes that a decided proposal changes; empty if they are unknown, or if it changes the settings."""
+    try:
+        touched = deciding.touches(workspace, one.proposal, one.decision.commit)
+    except KgdError:
+        return frozenset()
+    return frozenset() if touched.settings else frozenset(touched.uris)
+
+
+def decided_for(session: Session, workspace: Workspace, name: str = "") -> Iterator[Decided]:
+    """The decided proposals that this caller may see, all or those with this name or id, newest decision first. Hidden
+    ones are dropped before anything is counted or cut."""
+    sees, (called, _, commit) = session.sight(workspace.id), name.removeprefix("proposals/").partition("@")
+    for one in decided.listed(workspace):
+        if name and not (one.proposal.name == called and one.proposal.commit.startswith(commit)):
+            continue
+        uris = decided_nodes(workspace, one) if sees else ()
+        if sees is None or is_own(session.principal, one.proposal) or (uris and all(map(sees, uris))):
+            yield one
+
+
+def decided_lately(session: Session, workspace: Workspace) -> list[Decided]:
+    """The caller's own proposals that others decided in the last `LATELY` days, newest decision first."""
+    me, since = session.author(workspace).name, time.time() - LATELY * 86_400
+    return [
+        one
+        for one in decided.listed(workspace)
+        if one.decision.at >= since
+        and one.decision.how != "withdrawn"
+        and (session.principal is not None or one.decision.by != me)
+        and is_mine(session, one.proposal, me)
+    ]
+
+
 def named(session: Session, workspace: Workspace, name: str) -> Proposal:
     """Like `proposals.named`, but limited to proposals that the caller may see.
 
@@ -118,8 +203,9 @@ def named(session: Session, workspace: Workspace, name: str) -> Proposal:
     try:
         return proposals.named(workspace, name, lambda one: any(seen(session, workspace, (one,))))
     except NotFound as absent:
-        if decided := _decided_before(session, workspace, name):
-            raise NotFound(decided, at=name[:80], next=proposals.LIST_OPEN) from None
+        is_kept = next(decided_for(session, workspace, name), None)
+        if told := _told(is_kept.decision) if is_kept else _decided_before(session, workspace, name):
+            raise NotFound(told, at=name[:80], next=SEE_DECIDED if is_kept else proposals.LIST_OPEN) from None
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"
@@ -145,9 +231,14 @@ def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
     found, sees = decision(workspace, name), session.sight(workspace.id)
     if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
         return ""
+    return _told(found)
+
+
+def _told(found: Decision) -> str:
     commit = f", in commit {found.commit[:10]}" if found.commit else ""
     reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
-    by = f"{fenced_line(found.by, LONGEST_LINE)} {found.how} it" if found.by else f"it was {found.how}"
+    done = {"withdrawn": "withdrew it", "partly accepted": "accepted a part of it"}.get(found.how, f"{found.how} it")
+    by = f"{fenced_line(found.by, LONGEST_LINE)} {done}" if found.by else f"it was {found.how}"
     return f"the proposal is no longer open: {by} at {moment(found.at)}{commit}{reason}"
 
 
@@ -163,6 +254,11 @@ def is_from_agent(one: Proposal) -> bool:
     return is_agent(Author.of(one.author).client, one.email) or one.origin.pushed_by_agent
 
 
+def is_from(by: str | None, one: Proposal) -> bool:
+    """Whether a filter by author matches the proposal."""
+    return is_by(by, one.author, f"<{one.email}>", one.pusher, agent=is_from_agent(one))
+
+
 def matching(workspace: Workspace, by: str | None, since: str | None, until: str | None) -> Iterator[Proposal]:
     """The proposals of these authors and this period, oldest first.
 
@@ -172,7 +268,7 @@ def matching(workspace: Workspace, by: str | None, since: str | None, until: str
     begin, last = period(since, until)
     for one in proposals.listed(workspace):
         is_then = (begin is None or begin <= one.at) and (last is None or one.at <= last)
-        if is_then and is_by(by, one.author, f"<{one.email}>", one.pusher, agent=is_from_agent(one)):
+        if is_then and is_from(by, one):
             yield one
 
 
@@ -208,6 +304,12 @@ def is_own(principal: Principal | None, one: Proposal) -> bool:
     return principal is not None and one.origin.is_of(principal)
 
 
+def is_mine(session: Session, one: Proposal, me: str) -> bool:
+    """Whether the caller, whose author's name is `me`, made the proposal."""
+    is_of_person = session.principal is None and not one.origin.owner
+    return is_own(session.principal, one) or (is_of_person and Author.of(one.author).name == me)
+
+
 def unanswered(
     session: Session, workspace: Workspace, found: Iterable[Proposal]
 ) -> Iterator[tuple[Proposal, tuple[Comment, ...]]]:
@@ -218,10 +320,7 @@ def unanswered(
     """
     me = session.author(workspace).name
     for one in found:
-        is_mine = is_own(session.principal, one) or (
-            session.principal is None and not one.origin.owner and Author.of(one.author).name == me
-        )
-        if is_mine and (said := records.comments_after(workspace, one, me)):
+        if is_mine(session, one, me) and (said := records.comments_after(workspace, one, me)):
             yield one, said
 
 

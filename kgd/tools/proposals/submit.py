@@ -28,7 +28,7 @@ from kgd.tools.paging import present
 from kgd.tools.proposals import outbound, own_nodes
 from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult, Target, subject
 from kgd.tools.proposals.own_nodes import Piece
-from kgd.tools.proposals.seen import unanswered
+from kgd.tools.proposals.seen import decided_lately, unanswered
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits, naming_similar
 from kgd.tools.write.put import answer_of
@@ -146,6 +146,11 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     if principal and found.proposal and any(unanswered(session, workspace, proposals.listed(workspace))):
         command = f"`kgd proposals --unanswered -w {workspace.id}`"
         told.setdefault("warnings", []).append(f"your proposals have comments to answer: {command} shows them")
+    if principal and found.proposal and (decided := decided_lately(session, workspace)):
+        text = (
+            f"others decided {len(decided)} of your proposals lately: `status` and `kgd proposals --decided` show why"
+        )
+        told.setdefault("warnings", []).append(text)
     return told
 
 

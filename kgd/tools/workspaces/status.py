@@ -28,6 +28,7 @@ from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams
+from kgd.tools.proposals.seen import DecidedAnswer, decided_answer, decided_lately
 from kgd.tools.session import Session
 from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
@@ -37,6 +38,8 @@ RESOLVE_OPEN = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows t
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
 BROKEN_SHOWN = 20
+DECIDED_SHOWN = 10
+COMMENTS_SHOWN = 3
 
 BY_ITSELF = "Nothing is lost; kgd tries again by itself."
 
@@ -149,6 +152,8 @@ class StatusResult(TypedDict):
     misspelt_keys: NotRequired[list[str]]
     broken_links: list[BrokenLinkAnswer]
     proposals: int
+    decided_proposals: NotRequired[list[DecidedAnswer]]
+    """For the holder of a token: the own proposals that others decided in the last 14 days, newest first."""
     jobs: list[JobAnswer]
     counts: dict[str, int]
     code: NotRequired[CodeAnswer]
@@ -235,8 +240,8 @@ def _pages(pages: Pages | None) -> PagesAnswer | None:
 def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
     """The part of a status that the holder of a token may see: no local paths, other workspaces or hidden nodes."""
     assert session.principal is not None
-    sees = session.sight(workspace.id)
-    return {
+    sees, decided = session.sight(workspace.id), decided_lately(session, workspace)[:DECIDED_SHOWN]
+    told: StatusResult = {
         "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
@@ -249,6 +254,8 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
         "jobs": [],
         "counts": {"nodes": len(workspace.graph)} if sees is None else {},
     }
+    told |= present(decided_proposals=[decided_answer(workspace, one, COMMENTS_SHOWN) for one in decided])
+    return told
 
 
 def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:

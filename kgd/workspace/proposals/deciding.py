@@ -17,9 +17,8 @@ from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
-from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
-from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, delete_refs, list_refs, move_ref, read_log
+from kgd.git.refs import PROPOSALS, RefMoved, RefUpdate, delete_refs, list_refs, move_ref
 from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Principal
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Upsert, subject_from
@@ -29,7 +28,8 @@ from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 from kgd.workspace.parts import node_in
 from kgd.workspace.proposals import proposals, records
-from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, is_name, left_of, vet
+from kgd.workspace.proposals.decided import accepted, archive, rejected
+from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, left_of, vet
 from kgd.workspace.proposals.records import Bundle, shared
 from kgd.workspace.publishing.adoption import check_signatures
 from kgd.workspace.workspace import Workspace
@@ -45,9 +45,6 @@ from kgd.workspace.writing.transaction import (
     message_of,
 )
 from kgd.workspace.writing.writer import Staged
-
-ORIGIN = "Kgd-Origin"
-_BY = "kgd: rejected by "
 
 MAX_COMMITS = 1_000
 """Maximum number of commits in one proposal; each is authorized."""
@@ -108,12 +105,27 @@ def accept(
     if outcome.commit and (hubs := shared(workspace)):
         hubs.changed()  # the push of the commit has removed the proposal
     elif not part or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)):
-        _remove(workspace, proposal)
+        _remove_accepted(workspace, proposal)
+    elif outcome.commit:
+        with contextlib.suppress(RefMoved):  # continued in the meantime: the rest has another commit
+            note, place = records.partly_accepted(author.name), workspace.layout
+            move_ref(place.git_dir, place.derived_dir, proposal.ref, commit, commit, note=note)
     return outcome
 
 
-def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
+def reject(
+    workspace: Workspace,
+    proposal: Proposal,
+    by: str,
+    reason: str = "",
+    *,
+    withdrawn: bool = False,
+    permit: Permit | None = None,
+) -> str:
     """Reject an open proposal; return the full name of the ref that keeps it.
+
+    Args:
+        withdrawn: Whether its proposer withdraws it.
 
     Raises:
         Forbidden: `permit` refuses a node that the proposal touches.
@@ -124,24 +136,13 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     if permit:
         permit(touches(workspace, proposal), workspace.policy)
     if not proposal.remote and (hubs := shared(workspace)):
-        return hubs.reject(proposal.name, commit, by, reason)
-    kept = archive(workspace, proposal.name, commit, by, reason)
+        return hubs.reject(proposal.name, commit, by, reason, withdrawn=withdrawn)
+    decision = rejected(by, workspace.now(), reason, withdrawn)
+    kept = archive(workspace, proposal.name, commit, decision)
     if proposal.remote:
         workspace.tell_uncommitted()
     else:
         _remove(workspace, proposal)
-    return kept
-
-
-def archive(workspace: Workspace, name: str, commit: ObjectId, by: str, reason: str) -> str:
-    """Keep a rejected proposal; return the full name of the ref that keeps it. Has no effect the second time."""
-    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
-    flat = REJECTED + name.replace("/", ".")
-    known = list_refs(git_dir, REJECTED)
-    kept = flat if known.get(flat, commit) == commit else f"{flat}-{commit.hex()[:10]}"
-    note = f"{_BY}{by}" + (f": {reason}" if reason else "")
-    if kept not in known:
-        move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
     return kept
 
 
@@ -151,27 +152,38 @@ def drop_merged(workspace: Workspace) -> None:
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
         with contextlib.suppress(KgdError):
             if workspace.store.is_ancestor(commit, tip):
+                name = ref.removeprefix(PROPOSALS)
                 if hubs:
-                    hubs.remove(ref.removeprefix(PROPOSALS), commit)
+                    hubs.remove(name, commit)
                     continue
+                archive(workspace, name, commit, accepted(workspace, name, commit))
                 delete_refs(workspace.layout.git_dir, {ref: commit})
                 workspace.tell_uncommitted()
 
 
-def touches(workspace: Workspace, proposal: Proposal) -> Touched:
-    """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
+def touches(workspace: Workspace, proposal: Proposal, accepted_in: str = "") -> Touched:
+    """Everything that the proposal changes, in total and in each of its commits that the tip lacks, or that the tip
+    lacked before the commit that accepted it.
 
     Raises:
         Limit: The proposal has more than a thousand commits.
         Damaged: One of them is missing or cannot be read.
     """
     tip = bytes.fromhex(workspace.tip)
+    if accepted_in:
+        tip = workspace.past.commit(bytes.fromhex(accepted_in)).parents[0]
     return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
 
 
-def _remove(workspace: Workspace, proposal: Proposal) -> None:
+def _remove_accepted(workspace: Workspace, proposal: Proposal) -> None:
+    commit = bytes.fromhex(proposal.commit)
     if hubs := shared(workspace):
-        return hubs.remove(proposal.name, bytes.fromhex(proposal.commit))
+        return hubs.remove(proposal.name, commit)
+    archive(workspace, proposal.name, commit, accepted(workspace, proposal.name, commit))
+    _remove(workspace, proposal)
+
+
+def _remove(workspace: Workspace, proposal: Proposal) -> None:
     try:
         delete_refs(workspace.layout.git_dir, {proposal.ref: bytes.fromhex(proposal.commit)})
     except Unavailable as error:
@@ -209,7 +221,7 @@ def _whole(
         warnings = _warnings(workspace, staging, files, touched, merged)
         staging.write(files)
         tree = staging.write_tree()
-        also = _also(workspace, proposal, staging, is_done=True)
+        also = _also(workspace, proposal, staging, author.name, is_done=True)
         made = _commit(workspace, staging, tree, [tip, commit], signature(author, workspace.now()), text)
         return Staged(_outcome(made, touched, warnings, would), made, None, also=also)
 
@@ -255,7 +267,7 @@ def _part(
         changed = staging.write(files)
         by = Signature(original.author.name, original.author.email, workspace.now())
         made = _commit(workspace, staging, staging.write_tree(), [tip], by, text)
-        also = _also(workspace, proposal, staging, is_done=left == files)
+        also = _also(workspace, proposal, staging, author.name, is_done=left == files)
         return Staged(_outcome(made, touched, warnings, would), made, changed, by, also=also)
 
     return job
@@ -269,11 +281,12 @@ def _commit(
     return make(staging, tree, parents, by, text)
 
 
-def _also(workspace: Workspace, proposal: Proposal, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
+def _also(workspace: Workspace, proposal: Proposal, staging: Staging, by: str, *, is_done: bool) -> Sequence[RefUpdate]:
     """The updates of the upstream's refs that belong to an acceptance; see `SharedProposals.also`."""
     if proposal.remote or (hubs := shared(workspace)) is None:
         return ()
-    return hubs.also(proposal.name, bytes.fromhex(proposal.commit), staging, is_done=is_done)
+    note = "" if is_done else records.partly_accepted(by)
+    return hubs.also(proposal.name, bytes.fromhex(proposal.commit), staging, left=note)
 
 
 def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
@@ -320,65 +333,6 @@ def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -
         parent = store.tree_before(one)
         touched |= of_files(past.files_of(one), store, parent, workspace.id, workspace.sharded)
     return touched
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision on a proposal, who made it (empty if unknown), and when; `commit` and `nodes` if it was accepted."""
-
-    how: Literal["accepted", "rejected"]
-    by: str
-    at: int
-    commit: str = ""
-    reason: str = ""
-    nodes: tuple[Uri, ...] = ()
-
-
-def decision(workspace: Workspace, id: str) -> Decision | None:
-    """The last decision on a proposal with this name (and this commit, if given); None if no decision is known.
-
-    Reads the messages of the whole history.
-    """
-    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
-    if not is_name(name):
-        return None
-    return _rejection(workspace, name, commit) or acceptance(workspace, name, commit)
-
-
-def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
-    if hubs := shared(workspace):
-        with contextlib.suppress(Unavailable):
-            found = hubs.rejection(name, commit)
-            return Decision("rejected", found.by, found.at, reason=found.reason) if found else None
-    git_dir, flat = workspace.layout.git_dir, REJECTED + name.replace("/", ".")
-    for ref, tip in list_refs(git_dir, flat).items():
-        if ref not in (flat, f"{flat}-{tip.hex()[:10]}") or not tip.hex().startswith(commit):
-            continue
-        for line in reversed(read_log(git_dir, ref)):
-            if line.note.startswith(_BY):
-                by, _, reason = line.note.removeprefix(_BY).partition(": ")
-                return Decision("rejected", by, line.time, reason=reason)
-    return None
-
-
-def acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
-    """The last acceptance of a proposal with this name at a commit with this prefix; None if there is none."""
-    origin = f"proposals/{name}@{commit[:10]}"
-    try:
-        said = program.run(
-            workspace.layout.git_dir,
-            ["log", "--max-count=1", "--format=%H", "--fixed-strings", f"--grep={ORIGIN}: {origin}", HEAD],
-        )
-        if not (id := said.decode().strip()):
-            return None
-        made = workspace.past.commit(bytes.fromhex(id))
-        entry = workspace.past.entry(made, limit=2_000)
-    except (KgdError, program.GitFailed):
-        return None
-    if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
-        return None  # the message only resembles one of an acceptance
-    by = entry.author if len(made.parents) > 1 else ""  # for a part, the commit's author is the proposal's author
-    return Decision("accepted", by, entry.at, id, nodes=entry.nodes)
 
 
 VERSIONS_LOOKED_AT = 10_000

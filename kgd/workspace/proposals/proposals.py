@@ -2,8 +2,9 @@
 
 A proposal is a commit, or a chain of them, at ``refs/heads/proposals/<name>``; a remote's proposal is at
 ``refs/kgd/in/<remote>/proposals/<name>``. It has no effect until it is accepted: as a whole by kgd's own merge, or in
-part as one commit with the chosen nodes and fields (`kgd.workspace.proposals.deciding`). Rejected proposals stay under
-``refs/kgd/rejected/``. Several hubs share their proposals through the upstream (`kgd.workspace.proposals.records`).
+part as one commit with the chosen nodes and fields (`kgd.workspace.proposals.deciding`). Decided proposals are kept for
+their authors (`kgd.workspace.proposals.decided`). Several hubs share their proposals through the upstream
+(`kgd.workspace.proposals.records`).
 
 `marks` tells which nodes open proposals change: bounded work for each request, and no merge. A proposal changes the
 files that differ from its merge base; they are computed once for each of its commits. A large or broken proposal is
@@ -27,7 +28,7 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit, NotFound, Stale, Unavailable, reason_of
 from kgd.git.objects import FILE, ObjectId
-from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
+from kgd.git.refs import ACCEPTED, INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
 from kgd.git.staging import Staging
 from kgd.model.access import Principal
 from kgd.model.change import ChangeSet
@@ -105,7 +106,7 @@ class Look:
 def listed(workspace: Workspace) -> tuple[Proposal, ...]:
     """All open proposals, oldest first: first this repository's own, then proposals of remotes."""
     found = (
-        _read(workspace, ref, name, remote, tip)
+        read_at(workspace, ref, name, remote, tip)
         for ref, tip, name, remote in _open_refs(workspace)
         if not remote or not _is_ancestor(workspace, tip)
     )
@@ -232,7 +233,7 @@ def propose(
         note = records.proposed(changes.author.name, owner)
         put = partial(hubs.put, name, commit, note) if hubs else None
         keep(workspace, staging, PROPOSALS + name, commit, note, agree=put)
-    made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
+    made = read_at(workspace, PROPOSALS + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
 
@@ -358,18 +359,18 @@ def is_called_after(ref: str, holder: str) -> bool:
 
 
 def free_name(workspace: Workspace, holder: str) -> str:
-    """A name with the next free number. Rejected proposals keep their numbers, so that a name never gets a second
+    """A name with the next free number. Decided proposals keep their numbers, so that a name never gets a second
     meaning."""
     git_dir, hubs = workspace.layout.git_dir, shared(workspace)
     taken = [hubs.last_number(holder) if hubs else 0]
-    for prefix in (PROPOSALS, REJECTED):
+    for prefix in (PROPOSALS, REJECTED, ACCEPTED):
         for ref in list_refs(git_dir, prefix + holder):
             number = re.match(r"-(\d{1,9})(?:/|$)", ref.removeprefix(prefix + holder))
             taken += [int(number[1])] if number else []
     return f"{holder}-{max(taken) + 1}"
 
 
-def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId) -> Proposal | None:
+def read_at(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId) -> Proposal | None:
     """The proposal in a commit; None if the commit is missing."""
     try:
         commit = workspace.store.commit(tip)

@@ -7,8 +7,8 @@ owner belongs to the user of this machine.
 The commit message lists the bundles. The nodes of a bundle are accepted together; otherwise a duplicate could be
 deleted without its replacement.
 
-Comments are stored beside the proposal and deleted with it: in the reflog of its ref or, if several hubs share it, in
-the records that the hubs exchange. Later commits of the proposal keep them.
+Comments are stored beside the proposal: in the reflog of its ref or, if several hubs share it, in the records that the
+hubs exchange. Later commits of the proposal keep them, and so does its decision (`kgd.workspace.proposals.decided`).
 
 Several hubs share their proposals through the upstream; one hub alone needs only its own refs. The refs of a proposal
 at a hub are copies of the upstream's. Each change is made in the upstream first, by compare-and-swap, so if two hubs
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kgd.errors import Invalid, Limit, Unavailable
 from kgd.git.objects import ObjectId
-from kgd.git.refs import RefMoved, RefUpdate, move_ref, read_log
+from kgd.git.refs import PROPOSALS, RefMoved, RefUpdate, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.access import Principal
 from kgd.model.escaping import fenced_line
@@ -124,11 +124,12 @@ def incomplete(told: Iterable[Bundle], chosen: Iterable[Uri], left: Iterable[Uri
 
 
 class Rejection(NamedTuple):
-    """Who rejected a proposal, when (Unix seconds), and why."""
+    """Who rejected a proposal, when (Unix seconds), and why. `withdrawn` if it was its proposer."""
 
     by: str
     at: int
     reason: str
+    withdrawn: bool
 
 
 class SharedProposals(Protocol):
@@ -155,11 +156,15 @@ class SharedProposals(Protocol):
         """Add a note to a proposal, for all hubs. Raises Overruled as `also`."""
 
     def comments(self, name: str) -> Sequence[tuple[str, int]]:
-        """The notes of `comment`, oldest first, each with its time in Unix seconds. Reads only this hub's copy."""
+        """The notes of `comment` and `also`, oldest first, each with its time in Unix seconds. Reads only this hub's
+        copy."""
 
-    def also(self, name: str, commit: ObjectId, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
+    def also(self, name: str, commit: ObjectId, staging: Staging, *, left: str) -> Sequence[RefUpdate]:
         """The part of an acceptance that concerns the proposal's own ref: it is removed, or if something is left to
         decide, marked, so that two hubs cannot decide at the same time.
+
+        Args:
+            left: The note to add, as `partly_accepted` writes it; empty if nothing is left.
 
         Raises:
             Overruled: The proposal is no longer at this commit.
@@ -168,7 +173,7 @@ class SharedProposals(Protocol):
     def remove(self, name: str, commit: ObjectId) -> None:
         """Remove a proposal that the tip contains. Raises Overruled as `also`."""
 
-    def reject(self, name: str, commit: ObjectId, by: str, reason: str) -> str:
+    def reject(self, name: str, commit: ObjectId, by: str, reason: str, *, withdrawn: bool) -> str:
         """Reject a proposal, for all hubs; return as `deciding.reject`. Raises Overruled as `also`."""
 
     def rejection(self, name: str, commit: str) -> Rejection | None:
@@ -222,10 +227,10 @@ class Comment(NamedTuple):
 
 
 def comments_on(workspace: Workspace, proposal: Proposal) -> tuple[Comment, ...]:
-    """The comments on a proposal, oldest first."""
+    """The comments on an open or decided proposal, oldest first."""
     if proposal.remote:
         return ()
-    if hubs := shared(workspace):
+    if (hubs := shared(workspace)) and proposal.ref.startswith(PROPOSALS):
         notes = hubs.comments(proposal.name)
     else:
         notes = [(line.note, line.time) for line in read_log(workspace.layout.git_dir, proposal.ref)]
@@ -278,6 +283,24 @@ def add_comment(workspace: Workspace, proposal: Proposal, by: str, text: str) ->
 def is_comment(note: str) -> bool:
     """Whether a line of a reflog, or of a record, is a comment."""
     return note.startswith(_BEGIN)
+
+
+def is_origin(note: str) -> bool:
+    """Whether a line of a reflog names the proposer."""
+    return _LINE(note) is not None
+
+
+_IN_PART = "kgd: accepted in part by "
+
+
+def partly_accepted(by: str) -> str:
+    """The note of an acceptance that leaves something to decide."""
+    return f"{_IN_PART}{by[:LONGEST_NAME]}"
+
+
+def is_partial(note: str) -> bool:
+    """Whether a line of a reflog, or of a record, tells of a partial acceptance."""
+    return note.startswith(_IN_PART)
 
 
 def _comment_in(note: str, at: int) -> Comment | None:

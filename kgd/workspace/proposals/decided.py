@@ -1,0 +1,191 @@
+"""Decided proposals, kept with the decision and the comments.
+
+A rejected proposal stays under ``refs/kgd/rejected/``, an accepted one under ``refs/kgd/accepted/``. The reflog of the
+ref has the name of the proposal, its proposer and its comments; the last line is the decision. Of several hubs, each
+keeps the proposals that it had a copy of.
+
+Accepted proposals are removed after `DAYS` days, or if there are more than `MOST`. Rejected proposals stay, because
+they are not proposed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from kgd.errors import KgdError, Unavailable
+from kgd.git import program
+from kgd.git.objects import ObjectId, trailers
+from kgd.git.refs import ACCEPTED, HEAD, PROPOSALS, REJECTED, delete_refs, list_refs, move_ref, read_log
+from kgd.model.uri import Uri
+from kgd.workspace.proposals import records
+from kgd.workspace.proposals.proposals import Proposal, is_name, read_at
+from kgd.workspace.proposals.records import shared
+from kgd.workspace.workspace import Workspace
+
+DAYS = 90
+"""Days for which `listed` returns a decided proposal."""
+MOST = 500
+"""Largest number of accepted proposals that are kept."""
+ROOM = 100
+"""Number of accepted proposals that are removed together, since each removal runs git."""
+ORIGIN = "Kgd-Origin"
+LONGEST_NOTE = 500
+
+How = Literal["accepted", "partly accepted", "rejected", "withdrawn"]
+
+_NAMED = "kgd: proposal "
+_DECISION = re.compile(r"kgd: (accepted|rejected|withdrawn)(?: by (.+?))?(?: in ([0-9a-f]{40}))?(?:: (.*))?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision on a proposal, who made it (empty if unknown), and when; `commit` and `nodes` if it was accepted."""
+
+    how: How
+    by: str
+    at: int
+    commit: str = ""
+    reason: str = ""
+    nodes: tuple[Uri, ...] = ()
+
+    def note(self) -> str:
+        """The decision as the last line of a reflog; `_decision_in` parses it."""
+        by, where = f" by {self.by}" if self.by else "", f" in {self.commit}" if self.commit else ""
+        return (f"kgd: {self.how}{by}{where}" + (f": {self.reason}" if self.reason else ""))[:LONGEST_NOTE]
+
+
+def _decision_in(notes: list[tuple[str, int]]) -> Decision | None:
+    for note, at in reversed(notes):
+        if found := _DECISION(note):
+            how, by, commit, reason = (part or "" for part in found.groups())
+            if how != "accepted" and any(map(records.is_partial, (note for note, _ in notes))):
+                how = "partly accepted"
+            return Decision(cast(How, how), by, at, commit, reason)
+    return None
+
+
+def archive(workspace: Workspace, name: str, commit: ObjectId, decision: Decision) -> str:
+    """Keep a decided proposal, before its own ref is removed; return the full name of the ref that keeps it. Has no
+    effect the second time."""
+    git_dir = workspace.layout.git_dir
+    prefix = ACCEPTED if decision.how == "accepted" else REJECTED
+    flat = prefix + name.replace("/", ".")
+    known = list_refs(git_dir, prefix)
+    kept = flat if known.get(flat, commit) == commit else f"{flat}-{commit.hex()[:10]}"
+    if kept not in known:
+        notes = [(_NAMED + name, decision.at), *_said(workspace, name), (decision.note(), decision.at)]
+        move_ref(git_dir, workspace.layout.derived_dir, kept, None, commit, notes=notes)
+        if prefix == ACCEPTED:
+            _remove_old(workspace)
+    return kept
+
+
+def _said(workspace: Workspace, name: str) -> list[tuple[str, int]]:
+    """The notes of an open proposal: its origin, its comments and its partial acceptances."""
+    notes = [(line.note, line.time) for line in read_log(workspace.layout.git_dir, PROPOSALS + name)]
+    if hubs := shared(workspace):
+        notes = [one for one in notes if records.is_origin(one[0])] + list(hubs.comments(name))
+    kept = (records.is_origin, records.is_comment, records.is_partial)
+    return [one for one in notes if any(is_kept(one[0]) for is_kept in kept)]
+
+
+def _remove_old(workspace: Workspace) -> None:
+    """Remove accepted proposals that are old or too many."""
+    git_dir = workspace.layout.git_dir
+    ended = {ref: (log[-1].time if (log := read_log(git_dir, ref)) else 0) for ref in list_refs(git_dir, ACCEPTED)}
+    newest = sorted(ended, key=lambda ref: -ended[ref])
+    since = workspace.now() - DAYS * 86_400
+    gone = {ref for ref in newest if ended[ref] < since} | set(newest[MOST - ROOM :] if len(newest) > MOST else ())
+    tips = list_refs(git_dir, ACCEPTED) if gone else {}
+    with contextlib.suppress(Unavailable):  # the next acceptance tries again
+        delete_refs(git_dir, {ref: tips[ref] for ref in gone if ref in tips})
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A proposal, with its origin, and the decision on it."""
+
+    proposal: Proposal
+    decision: Decision
+
+
+@dataclass(slots=True)
+class _Known:
+    """The decided proposals by ref and commit; None for those without a decision. They never change."""
+
+    read: dict[tuple[str, ObjectId], Decided | None] = field(default_factory=dict)
+
+
+def listed(workspace: Workspace) -> list[Decided]:
+    """The proposals that were decided in the last `DAYS` days, newest decision first. Each is read once."""
+    known, git_dir = workspace.beside(_Known, lambda _: _Known()), workspace.layout.git_dir
+    kept = [*list_refs(git_dir, REJECTED).items(), *list_refs(git_dir, ACCEPTED).items()]
+    known.read = {one: known.read[one] if one in known.read else _read(workspace, *one) for one in kept}
+    since = workspace.now() - DAYS * 86_400
+    found = [one for one in known.read.values() if one and one.decision.at >= since]
+    return sorted(found, key=lambda one: (-one.decision.at, one.proposal.name))
+
+
+def _read(workspace: Workspace, ref: str, tip: ObjectId) -> Decided | None:
+    notes = [(line.note, line.time) for line in read_log(workspace.layout.git_dir, ref)]
+    named = (note.removeprefix(_NAMED) for note, _ in notes if note.startswith(_NAMED))
+    name = next(named, ref.removeprefix(REJECTED).removeprefix(ACCEPTED))
+    proposal, decision = read_at(workspace, ref, name, "", tip), _decision_in(notes)
+    return Decided(proposal, decision) if proposal and decision else None
+
+
+def decision(workspace: Workspace, id: str) -> Decision | None:
+    """The last decision on a proposal with this name (and this commit, if given); None if no decision is known.
+
+    Reads the messages of the whole history.
+    """
+    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
+    if not is_name(name):
+        return None
+    return _rejection(workspace, name, commit) or acceptance(workspace, name, commit)
+
+
+def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    if hubs := shared(workspace):
+        with contextlib.suppress(Unavailable):
+            found = hubs.rejection(name, commit)
+            return rejected(*found) if found else None
+    git_dir, flat = workspace.layout.git_dir, REJECTED + name.replace("/", ".")
+    for ref, tip in list_refs(git_dir, flat).items():
+        if ref in (flat, f"{flat}-{tip.hex()[:10]}") and tip.hex().startswith(commit):
+            return _decision_in([(line.note, line.time) for line in read_log(git_dir, ref)])
+    return None
+
+
+def rejected(by: str, at: int, reason: str, withdrawn: bool) -> Decision:
+    return Decision("withdrawn" if withdrawn else "rejected", by, at, reason=reason)
+
+
+def accepted(workspace: Workspace, name: str, commit: ObjectId) -> Decision:
+    """The acceptance of a proposal that is in the workspace, however it arrived there."""
+    found = acceptance(workspace, name, commit.hex())
+    return replace(found, nodes=()) if found else Decision("accepted", "", workspace.now())
+
+
+def acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    """The last acceptance of a proposal with this name at a commit with this prefix; None if there is none."""
+    origin = f"proposals/{name}@{commit[:10]}"
+    try:
+        said = program.run(
+            workspace.layout.git_dir,
+            ["log", "--max-count=1", "--format=%H", "--fixed-strings", f"--grep={ORIGIN}: {origin}", HEAD],
+        )
+        if not (id := said.decode().strip()):
+            return None
+        made = workspace.past.commit(bytes.fromhex(id))
+        entry = workspace.past.entry(made, limit=2_000)
+    except (KgdError, program.GitFailed):
+        return None
+    if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
+        return None  # the message only resembles one of an acceptance
+    # For a part, the commit's author is the proposal's author.
+    by = entry.accepted_by or (entry.author if len(made.parents) > 1 else "")
+    return Decision("accepted", by, entry.at, id, nodes=entry.nodes)
