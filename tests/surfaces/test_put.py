@@ -238,6 +238,15 @@ def test_each_way_to_remove_a_linked_node_warns_of_broken_links(ask: Ask, ws: Wo
     assert broken(ask.undo(commit=made)) == said
 
 
+def test_a_move_does_not_repeat_the_warnings_about_relations(ask: Ask) -> None:
+    links = [{"type": "dependson", "target": "missing"}, {"type": "uses", "target": "old"}]
+    assert len(ask.put(changes=upsert("old", relations=links))["warnings"]) == 3
+    assert ask.put(changes={"op": "move", "uri": "old", "to": "new"})["warnings"] == []
+    added = {"op": "relate", "source": "newer", "type": "uses", "target": "missing-too"}
+    told = ask.put(changes=[{"op": "move", "uri": "new", "to": "newer"}, added])["warnings"]
+    assert [("missing-too" in one) for one in told] == [True]
+
+
 def test_a_relation_to_a_former_name_or_to_a_path_of_the_code_is_no_broken_link(ask: Ask) -> None:
     link = {"type": "uses", "target": "old"}
     ask.put(changes=[upsert("old"), upsert("kept", relations=[link, {"type": "about", "target": "./README.md"}])])

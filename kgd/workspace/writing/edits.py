@@ -296,18 +296,20 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
 
 def check_links(draft: Draft) -> None:
     """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept. A revert, or the
-    settlement of a conflict, restores a relation to a missing file of the code without a node for the file.
+    settlement of a conflict, restores a relation to a missing file of the code without a node for the file. The
+    relations of a moved node are not new.
 
     Remaining relations to a removed node, and probably misspelt relation types, give a warning as well.
     """
     types, gone = dict[str, None](), dict[Uri, None]()
     if None in (changed := draft.changed()).values():
         draft.warnings += broken_by(changed, draft.around.graph, draft.around.in_overlay)
-    for uri in draft.touched():
-        node, before = draft.node(uri), draft.before(uri)
+    for uri, node in changed.items():
         if node is None:
             continue
-        known = {relation.key for relation in before.relations} if before else set()
+        former = (one for one in node.aliases if one in changed and changed[one] is None)  # of a moved node
+        before = filter(None, map(draft.before, (uri, *former)))
+        known = {relation.key for one in before for relation in one.relations}
         for relation in node.relations:
             if relation.key not in known:
                 if (uri, relation.key) in draft.restored and _is_missing_file(draft, relation.target):
