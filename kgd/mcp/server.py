@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -60,7 +60,7 @@ from kgd.mcp.resources import Resources, may_watch, split
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
 from kgd.mcp.short_reads import SERVER, ShortReads, failed, result
 from kgd.model.token import TokenRecord
-from kgd.tools import TOOLS
+from kgd.tools import LOCAL, TOOLS, TOOLSETS
 from kgd.tools.hubs import token_calls
 from kgd.tools.operation import Operation
 from kgd.tools.parameters import OBJECT, brief_schema, output_schema, read
@@ -213,7 +213,7 @@ class Surface:
                 found, meta = await self._answer_holder(ctx, params, record)
                 return {**result(tool, _for_host(ctx, tool, found)), **({"_meta": meta} if meta else {})}
             if tool is None:
-                raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self.tools)}.")
+                raise _no_tool(params.name, self.tools)
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
             if session.here is None and ctx.request is None and _offers(ctx, "roots"):
@@ -479,3 +479,11 @@ def _encode(message: Any) -> bytes:
         return orjson.dumps({"jsonrpc": "2.0", "id": message.id, "error": error})
     text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
     return text.encode()
+
+
+def _no_tool(name: str, tools: Iterable[str]) -> NotFound:
+    """The refusal of a tool that the client does not have, with another way to the operation."""
+    kit = next((kit for kit, offered in TOOLSETS.items() if name in offered), "")
+    page = LOCAL.entries[name]["page"] if name in LOCAL else ""
+    way = f"Start the server with `kgd mcp --tools {kit}`. " if kit else f"Run {page}. " if page[:5] == "`kgd " else ""
+    return NotFound(f"there is no tool '{name[:60]}'", next=f"{way}Known: {', '.join(tools)}.")

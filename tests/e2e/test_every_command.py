@@ -190,6 +190,7 @@ WRONG = [
     Wrong(["agents", "install", "--client", "zed"], BAD, r"zed"),
     Wrong(["context"], BAD, r"question"),
     Wrong(["context", "--task", "task://shop/none"], GONE, r"no such task"),
+    Wrong(["context", "--task", "task:none"], GONE, r"no such task"),
     Wrong(["why"], BAD, r"FILE\[:LINE\]"),
     Wrong(["why", "src/auth/a.py:9-1"], BAD, r"range"),
     Wrong(["recall"], BAD, r"words"),

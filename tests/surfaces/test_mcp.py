@@ -66,6 +66,14 @@ async def refused(client: Client, name: str, arguments: dict[str, Any]) -> dict[
     return error
 
 
+async def test_a_missing_tool_names_another_way_to_the_operation(connect: Connect) -> None:
+    async with connect() as client:
+        undo, task, unknown = [await refused(client, name, {}) for name in ("undo", "advance", "nonsense")]
+    assert undo["next"].startswith("Run `kgd undo`. Known: search, ")
+    assert task["next"].startswith("Start the server with `kgd mcp --tools tasks`. Known: ")
+    assert unknown["next"].startswith("Known: search, ")
+
+
 @pytest.mark.requirement("B1")
 async def test_the_tools_are_listed_with_schemas_and_annotations(connect: Connect) -> None:
     async with connect() as client:

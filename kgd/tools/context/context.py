@@ -311,7 +311,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
     """The node of a task, by its URI, short id or name; None if the text describes the task itself.
 
     Raises:
-        NotFound: The text is a URI without a node.
+        NotFound: The text is an address without a node.
     """
     is_uri = text.startswith("task:") or (" " not in text and (text.startswith("./") or "://" in text))
     if not is_uri and ("\n" in text or len(text) > 200):
@@ -328,7 +328,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
         node = workspace.node(current) if findings.may_see(current) else None
         if node is not None:
             return node
-    if "://" in text and is_uri:
+    if is_uri and ("://" in text or (text.startswith("task:") and " " not in text)):
         told = Advice("Find it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
         raise NotFound("there is no such task here", at="task", next=told)
     return None
