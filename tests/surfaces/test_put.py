@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
-from kgd.model.change import Author, Delete
+from kgd.model.change import Author, Delete, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
@@ -245,6 +245,20 @@ def test_a_move_does_not_repeat_the_warnings_about_relations(ask: Ask) -> None:
     added = {"op": "relate", "source": "newer", "type": "uses", "target": "missing-too"}
     told = ask.put(changes=[{"op": "move", "uri": "new", "to": "newer"}, added])["warnings"]
     assert [("missing-too" in one) for one in told] == [True]
+
+
+@pytest.mark.parametrize("texts", [("word", "word " * 40_000), ("word " * 40_000, "word")])
+def test_a_chunk_that_a_proposal_moves_between_its_own_file_and_a_part_is_not_removed(
+    ask: Ask, ws: Workspace, texts: tuple[str, str]
+) -> None:
+    chunk, (before, after) = "chunk://shop/doc/0001", texts
+    link = {"type": "quotes", "target": chunk}
+    ask.put(changes=[upsert(chunk, content=before), upsert("chunk://shop/doc/0002"), upsert("kept", relations=[link])])
+    edit = Upsert(Uri(chunk), content=after, expect_version=1)
+    proposed = builders.change(edit, author=Author("Bob", "bob@example.org", "tests"))
+    proposal, *_ = proposals.propose(ws, proposed, bytes.fromhex(ws.tip), holder="bob")
+    assert not broken(ask.accept(name=proposal.id, dry_run=True))
+    assert not broken(ask.accept(name=proposal.id))
 
 
 def test_a_relation_to_a_former_name_or_to_a_path_of_the_code_is_no_broken_link(ask: Ask) -> None:

@@ -22,6 +22,7 @@ from kgd.git.refs import PROPOSALS, RefMoved, RefUpdate, delete_refs, list_refs,
 from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Principal
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Upsert, subject_from
+from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Outcome, Would
 from kgd.workspace.merging.histories import merge_commits
@@ -308,12 +309,12 @@ def _warnings(
     disputed = (f"{uri} was also changed here: both versions are kept as a conflict" for uri in sorted(uris))
     if all(data is not None and not paths.is_part_path(path) for path, data in files.items()):
         return tuple(disputed)
-    changed = {
-        uri: node_in(path, after)
-        for path, data in files.items()
-        if paths.is_node_path(path) or paths.is_part_path(path)
-        for uri, _, after in entries_of(path, staging.read(path), data)
-    }
+    changed: dict[Uri, Node | None] = {}
+    for path, data in files.items():
+        if paths.is_node_path(path) or paths.is_part_path(path):
+            for uri, _, after in entries_of(path, staging.read(path), data):
+                # A node that moves between its own file and a part is removed from one of them.
+                changed[uri] = node_in(path, after) or changed.get(uri)
     return (*disputed, *broken_by(changed, workspace.graph, workspace.in_overlay))
 
 
