@@ -330,3 +330,25 @@ def test_a_long_proposal_has_pages_and_a_long_text_has_its_own_page(desk: Desk, 
     page.get_by_role("link", name="Full text of").first.click()
     expect(page.locator(".change")).to_have_count(1)
     assert "characters)" not in page.locator(".change").inner_text()
+
+
+def test_the_tab_decided_shows_the_decision_the_reason_and_the_comments(desk: Desk, page: Page) -> None:
+    id = propose(desk, "decisions", "plan")
+    desk.call("comment", name=id, text="Who needs `it`?")
+    desk.call("reject", name=id, reason="no longer <needed>")
+    accepted = propose(desk, "acceptances", "plan")
+    commit = desk.call("accept", name=accepted)["commit"]
+    at(page, "proposals")
+    page.get_by_role("link", name="Decided").click()
+    row = page.locator("article", has_text="what we found out about decisions")
+    expect(row.locator(".badge")).to_have_text("rejected")
+    expect(row).to_contain_text("no longer <needed>")
+    expect(row).not_to_contain_text("Who needs")
+    expect(page.locator("article", has_text="about acceptances")).to_contain_text(commit[:10])
+    assert axe(page) == []
+    row.get_by_role("link", name="1 comment").click()
+    expect(page.locator("article")).to_contain_text("Who needs `it`?")
+    at(page, f"proposal?id={id}")
+    page.get_by_role("link", name="Decision and comments").click()
+    expect(page.locator("article")).to_have_count(1)
+    expect(page.locator("article")).to_contain_text("no longer <needed>")

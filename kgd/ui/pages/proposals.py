@@ -10,7 +10,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import AREAS, code_beside, titles
-from kgd.ui.pages.review import ANY_TIME, BY, filter_of, found_by
+from kgd.ui.pages.review import ANY_TIME, BY, ReviewFilter, filter_of, found_by
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 
@@ -22,8 +22,11 @@ TRIED = 200
 
 
 def listing(visit: Visit) -> Handled:
-    """List the open proposals that match the filter, or the visitor's own with comments to answer, oldest first."""
+    """List the open proposals that match the filter, or the visitor's own with comments to answer, oldest first; or the
+    decided ones, newest decision first."""
     wanted, unanswered = filter_of(visit.query), "unanswered" in visit.query
+    if "decided" in visit.query:
+        return _decided(visit, wanted)
     answer = found_by(visit, wanted, "proposals", limit=LISTED, unanswered=unanswered)
     return Page(
         "proposals.html",
@@ -36,6 +39,22 @@ def listing(visit: Visit) -> Handled:
             "usual": ANY_TIME,
             "by": [(by, words, None) for by, words in BY],
             "unanswered": unanswered,
+            "cursor": answer.get("cursor", ""),
+            "begun": "cursor" in visit.query,
+        },
+    )
+
+
+def _decided(visit: Visit, wanted: ReviewFilter) -> Handled:
+    name = visit.query.get("id") or None
+    answer = found_by(visit, wanted, "proposals", limit=LISTED, decided=True, name=name)
+    shown = answer["decided"]
+    return Page(
+        "proposals_decided.html",
+        {
+            "listed": shown,
+            "name": name,
+            "names": titles(visit, [uri for one in shown for uri in one["nodes"]]),
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
         },
@@ -178,7 +197,8 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
 def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:
     """Report that a proposal was decided or changed, with its current version."""
     found = visit.tried("proposals", name=id.partition("@")[0]).get("proposals")
-    known = {"error": error, "id": id, "now": found[0] if found else None}
+    decided = visit.tried("proposals", name=id, decided=True).get("decided")
+    known = {"error": error, "id": id, "now": found[0] if found else None, "decided": bool(decided)}
     return Page("proposal_over.html", known, 200 if found else visit.status_of_missing)
 
 
