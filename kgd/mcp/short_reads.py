@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -48,8 +47,6 @@ IN_TURN = 8
 """Number of reads of one connection, if they arrive together, before other connections have their turn."""
 AHEAD_LIMIT = 64
 """Largest number of messages that are read ahead while the SDK is being loaded."""
-NAMES_KEPT = 64
-"""Number of tool names whose look-ups are cached; a client may send any name."""
 MESSAGE = frozenset({"jsonrpc", "id", "method", "params"})
 PARAMETERS = frozenset({"name", "arguments", "_meta"})
 
@@ -125,7 +122,7 @@ class ShortReads:
         threads: Executor | None = None,
     ) -> None:
         self.session = session
-        self._tool = lru_cache(maxsize=NAMES_KEPT)(tools.get)
+        self._tool = tools.get
         self._reader, self._writer, self._threads = reader, writer, threads
         self._client: _Client | None = None
         """The last accepted description."""
