@@ -78,6 +78,16 @@ def test_a_fact_is_remembered_about_a_path_and_recalled(kgd: Kgd) -> None:
     assert any(node["uri"].startswith("insight://shop/sessions") for node in walked["nodes"])
 
 
+def test_several_facts_are_verified_by_one_command(kgd: Kgd) -> None:
+    facts = [f"insight://shop/verified-{number}" for number in range(3)]
+    for one in facts:
+        kgd("put", one, "--data", '{"cites": ["src/auth/session.py#check"]}')
+    named = (["--verify", *facts], ["--verify", facts[0], "--verify", *facts[1:]])
+    for arguments in named:
+        told = kgd.json("stale", *arguments)["verified"]["warnings"]
+        assert [one for one in facts if any(one in line for line in told)] == facts
+
+
 def test_a_fact_about_a_line_is_about_its_file(kgd: Kgd) -> None:
     kgd("remember", "Renewal takes two calls.", "--about", "src/auth/session.py:1:2")
     assert "Renewal takes two calls." in kgd("context", "src/auth/session.py")

@@ -113,7 +113,7 @@ STALE = Operation(
         Command(
             "Care",
             ("list facts whose code has changed, or mark them as verified"),
-            (option("--verify", "mark this node as still true; may be repeated", "URI"), LIMIT, CURSOR),
+            (option("--verify", "mark these nodes as still true", "URI", nargs="+", action="extend"), LIMIT, CURSOR),
             place=80,
             print="printing.stale",
             examples=(("kgd stale", "facts whose code has changed, with the reason"),),
