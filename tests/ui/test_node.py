@@ -746,3 +746,16 @@ def test_the_details_copy_the_address_and_the_menu_closes_with_escape(desk: Desk
     page.keyboard.press("Escape")
     expect(page.get_by_role("link", name="Raw YAML")).to_be_hidden()
     expect(page.get_by_label("More actions")).to_be_focused()
+
+
+def test_the_page_of_a_missing_node_finds_its_relations_among_many_broken_links(desk: Desk, page: Page) -> None:
+    missing = [f"concept://shop/absent/{number:03}" for number in range(201)] + ["concept://shop/zz/last"]
+    source = "concept://shop/many-links"
+    relations = [{"type": "needs", "target": target} for target in missing]
+    desk.put(source, name="A fact with many links", relations=relations)
+    (found,) = desk.call("broken", uri=missing[-1])["broken"]
+    assert [one["source"] for one in found["links"]] == [source]
+    assert found["uri"] == missing[-1]
+    at(page, f"node?uri={missing[-1]}")
+    expect(page.get_by_role("link", name="A fact with many links")).to_be_visible()
+    desk.call("put", changes=[{"op": "delete", "uri": source}])

@@ -123,6 +123,7 @@ STALE = Operation(
 
 
 class BrokenParams(Paged):
+    uri: Annotated[str | None, Field(description="only relations to this missing node")] = None
     limit: Annotated[int, Field(ge=1, le=500)] = 50
 
 
@@ -158,8 +159,11 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
         KgdError: The workspace is unknown, or the cursor belongs to another call.
     """
     workspace = addressing.choose(session, params.workspace)
-    found = workspace.broken_links()
-    after = paging.read("broken", workspace.id, params.cursor) if params.cursor else []
+    found, question = workspace.broken_links(), [workspace.id, params.uri]
+    if params.uri is not None:
+        target = addressing.resolve(session, workspace, params.uri)
+        found = [one for one in found if one.target == target]
+    after = paging.read("broken", question, params.cursor) if params.cursor else []
     rest = [one for one in found if [one.target, one.source, one.type] > after] if after else found
     answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
     for one in rest[: params.limit]:
@@ -173,7 +177,7 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
         _note_later_renames(session, workspace, answer["broken"])
     if len(rest) > params.limit:
         last = rest[params.limit - 1]
-        answer["cursor"] = paging.write("broken", workspace.id, [last.target, last.source, last.type])
+        answer["cursor"] = paging.write("broken", question, [last.target, last.source, last.type])
     return answer
 
 
@@ -216,7 +220,11 @@ BROKEN = Operation(
     run=broken,
     commands=(
         Command(
-            "Care", "list broken links, by missing node", (LIMIT, CURSOR), place=90, print="printing_context.broken"
+            "Care",
+            "list broken links, by missing node",
+            (option("uri", value="URI", nargs="?"), LIMIT, CURSOR),
+            place=90,
+            print="printing_context.broken",
         ),
     ),
 )

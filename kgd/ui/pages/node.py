@@ -216,7 +216,7 @@ def raw(visit: Visit) -> Handled:
 
 def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
     """Show that a node does not exist, with the relations to it, similar nodes and its former commits."""
-    broken = visit.tried("broken", limit=BROKEN).get("broken", ()) if not as_of else ()
+    broken = visit.tried("broken", uri=lacking.uri, limit=BROKEN).get("broken", ()) if not as_of else ()
     to_it = next((one["links"] for one in broken if one["uri"] == lacking.uri), ())
     return Page(
         "node_missing.html",
