@@ -412,9 +412,19 @@ def without_setup(given: Given) -> Given | None:
     Starts no daemon, which would create a removed home again."""
     if "workspace" in given or _is_workspace_here():
         return None
-    answer: Given = {key: [] for key in ("stages", "degraded", "invalid_files", "broken_links", "proposals", "jobs")}
-    step = "Run `kgd up` in a code repository, or in its clone."
-    return {"daemon": None, "health": "off", "conflicts": 0, "counts": {}, **answer, "next": step}
+    return {
+        "daemon": None,
+        "health": "off",
+        "stages": [],
+        "degraded": [],
+        "conflicts": 0,
+        "invalid_files": [],
+        "broken_links": [],
+        "proposals": [],
+        "jobs": [],
+        "counts": {},
+        "next": "Run `kgd up` in a code repository, or in its clone.",
+    }
 
 
 def _why_not(refusal: KgdError) -> str:

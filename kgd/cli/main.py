@@ -103,8 +103,8 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if chosen.own:
         code: int = function(chosen.own)(given, options)
         return code
-    is_new = chosen.name == "status" and not os.path.exists(Home.find().registry)
-    if is_new and (nothing := function("local.without_setup")(given)) is not None:
+    is_unset = chosen.unset and not os.path.exists(Home.find().registry)
+    if is_unset and (nothing := function(chosen.unset)(given)) is not None:
         show(chosen.print, nothing, options)
         return 0
     called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call

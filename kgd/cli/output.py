@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -104,10 +104,6 @@ _NAMES = {"move": "mv", "delete": "rm", "relate": "link", "unrelate": "unlink"}
 """The commands for changes of `put` that have another name."""
 
 
-_OF_LISTS = frozenset({"since", "until", "author", "path", "limit"})
-"""Arguments of `history` that ask for a list of commits, which is `kgd log`; `kgd history` shows their changes."""
-
-
 def command(do: Do) -> str:
     """The command that carries out an operation, or the operation's name if there is none."""
     for one in VERBS:
@@ -118,7 +114,7 @@ def command(do: Do) -> str:
         return f"`kgd {composed}`"
     known = [one for one in VERBS if do.operation in (one.call, one.also) and one.group]
     values = list(do.arguments.values())
-    values += ["log"] if do.operation == "history" and do.arguments.keys() <= _OF_LISTS else []
+    values += [one.name for one in known if one.lacks and _has_all(one, do.arguments)]
     values += [_NAMES[value] for value in values if value in _NAMES]
     chosen = next((one for one in known if one.name in values), None) or min(
         known, key=lambda one: one.place, default=None
@@ -128,6 +124,11 @@ def command(do: Do) -> str:
     flags = {argument.dest: argument for argument in chosen.arguments}
     words = [_given(flags[name], value) for name, value in do.arguments.items() if name in flags]
     return f"`{' '.join(['kgd', chosen.name, *words])}`"
+
+
+def _has_all(verb: Verb, arguments: Mapping[str, str]) -> bool:
+    """Whether the command has these parameters, and the one that it lacks is not among them."""
+    return arguments.keys() <= {one.dest for one in verb.arguments} - {verb.lacks}
 
 
 def _given(argument: Argument, value: str) -> str:

@@ -244,7 +244,7 @@ def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -
     assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
     assert json.loads(asked.stdout)["missing"][0]["similar"] == ["concept://shop/services/payment"]
     assert "no such node" in kgd.run("traverse", "services/payment", "nosuch").stderr
-    facts, code = "kgd history --path src/auth/session.py", "kgd context ./src/auth/session.py"
+    facts, code = "kgd log --path src/auth/session.py", "kgd context ./src/auth/session.py"
     own = "This lists only the changes of the path's own node"
     told = f"{own}; `{facts}` lists the changes of facts about it, and `{code}` lists the commits of the code.\n"
     for command in ("history", "log"):
@@ -399,7 +399,8 @@ def test_a_command_that_needs_an_existing_node_names_near_ones_and_never_creates
         for name, then in (("nosuch", "Find it with `kgd search`."), ("shelff", f"Did you mean {SHELF}?")):
             refused = kgd.run(verb, name, *more, EDITOR="true")
             assert refused.returncode == EXIT_CODES["NOT_FOUND"][0], verb
-            assert refused.stderr.endswith(f"(concept://shop/{name})\n     {then}\n"), verb
+            named = f"no node is called {name}" if verb == "mv" else f"(concept://shop/{name})"
+            assert refused.stderr.endswith(f"{named}\n     {then}\n"), verb
             assert refused.stdout == "", verb
 
 
