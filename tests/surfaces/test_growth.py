@@ -58,7 +58,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("traverse", {"start": [NODE], "direction": "both", "max_nodes": 5}),
     ("context", {"paths": [FILE]}),
     ("context", {"question": "how long do tokens last?"}),
-    ("context", {"task": "task:mend-the-session"}),
+    ("context", {"task": "mend the session"}),
     ("query_graph", {"operation": "search", "entityType": "atom", "query": "tokens", "limit": 5}),
     ("history", {"uri": NODE}),
     ("history", {"limit": 5}),
