@@ -76,7 +76,7 @@ def distance(page: Page, one: str, other: str) -> float:
 
 
 def names(page: Page) -> list[str]:
-    return page.locator("main tbody tr td:first-child").all_inner_texts()
+    return page.locator("main tbody tr > :first-child").all_inner_texts()
 
 
 def test_the_surroundings_of_a_node_are_drawn_and_listed(page: Page) -> None:
