@@ -86,7 +86,7 @@ def test_an_agent_with_the_right_to_write_decides_through_resolve_conflicts(ask:
     for take in ("accept", "reject"):
         with pytest.raises(NotFound, match="no open proposal"):
             keeper.resolve_conflicts(resolutions={"id": ids[2], "take": take})
-    with pytest.raises(NotFound, match="no open proposal"):
+    with pytest.raises(NotFound, match="no longer open: billing-agent accepted it"):
         keeper.resolve_conflicts(resolutions={"id": ids[0], "take": "accept"})
     with pytest.raises(Invalid, match="accepted or rejected"):
         keeper.resolve_conflicts(resolutions={"id": ids[2], "take": "a"})

@@ -332,8 +332,8 @@ def test_after_100_nodes_the_oldest_leave_and_the_hint_names_them_with_a_ready_p
     ask.put(changes=[*(upsert(f"old{n}", summary="o") for n in range(3)), upsert("hub", summary="h")])
     ask.put(changes=[upsert(f"n{n:03}", summary="s") for n in range(120)])
     ask.put(changes=[link("hub", f"n{n:03}") for n in range(120)])
-    empty = ask.traverse(start=["old0", "old1", "old2"], context_id="c")["hint"]
-    assert "empty" in empty["message"]
+    first = ask.traverse(start=["old0", "old1", "old2"], context_id="c")["hint"]
+    assert "first walk" in first["message"]
     assert "hint" not in ask.traverse(start="old0", context_id="c")
     hint = ask.traverse(start="hub", max_nodes=99, budget=10_000, context_id="c")["hint"]
     assert set(hint["evicted"]) <= {f"concept://shop/old{n}" for n in range(3)}
