@@ -91,7 +91,8 @@ def test_several_facts_are_verified_by_one_command(kgd: Kgd) -> None:
 def test_a_fact_about_a_line_is_about_its_file(kgd: Kgd) -> None:
     kgd("remember", "Renewal takes two calls.", "--about", "src/auth/session.py:1:2")
     assert "Renewal takes two calls." in kgd("context", "src/auth/session.py")
-    assert "no broken links" in kgd("broken")
+    assert kgd("broken") == "no broken links\n"
+    assert kgd("broken", "src/auth/sesion.py") == "no broken links to concept://shop/src/auth/sesion.py\n"
 
 
 def test_an_area_is_found_by_its_name(kgd: Kgd) -> None:

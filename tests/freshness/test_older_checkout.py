@@ -61,6 +61,7 @@ def test_a_relation_to_code_that_is_not_checked_out_yet_names_the_path_that_is(a
     [broken] = ask.broken()["broken"]
     assert (broken["uri"], broken["former"]) == (f"file://shop/{LOGIN}", SESSION)
     assert broken["next"] == f"The checked-out code still has it as {SESSION}; update the code."
+    assert ask.broken(uri=LOGIN)["broken"] == [broken], "a terminal shows the missing file as this path"
     check_out(ask, code, "-")
     assert ask.broken()["broken"] == []
 

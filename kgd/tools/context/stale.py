@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import Annotated, NotRequired
 
@@ -15,7 +15,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.change import VERIFY, ChangeSet, subject_from
 from kgd.model.escaping import printable
 from kgd.model.fields import plain_weight
-from kgd.model.uri import IN_CODE, Uri, path_of, scheme_of, workspace_of
+from kgd.model.uri import IN_CODE, Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, file_paths, paging, worktrees
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
@@ -149,6 +149,8 @@ class BrokenResult(TypedDict):
     workspace: str
     links: int
     broken: list[MissingNode]
+    uri: NotRequired[str]
+    """The node that the call named."""
     cursor: NotRequired[str]
 
 
@@ -161,11 +163,13 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     workspace = addressing.choose(session, params.workspace)
     found, question = workspace.broken_links(), [workspace.id, params.uri]
     if params.uri is not None:
-        target = addressing.resolve(session, workspace, params.uri)
+        target = _missing(session, workspace, params.uri, {one.target for one in found})
         found = [one for one in found if one.target == target]
     after = paging.read("broken", question, params.cursor) if params.cursor else []
     rest = [one for one in found if [one.target, one.source, one.type] > after] if after else found
     answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
+    if params.uri is not None:
+        answer["uri"] = target
     for one in rest[: params.limit]:
         if not answer["broken"] or answer["broken"][-1]["uri"] != one.target:
             answer["broken"].append({"uri": one.target, "links": []})
@@ -179,6 +183,15 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
         last = rest[params.limit - 1]
         answer["cursor"] = paging.write("broken", question, [last.target, last.source, last.type])
     return answer
+
+
+def _missing(session: Session, workspace: Workspace, text: str, known: Container[Uri]) -> Uri:
+    """The node that a text names. A path without a scheme is code if relations lead to missing code there: a terminal
+    lists a missing file as a path, which would otherwise be the name of a concept."""
+    uri = addressing.resolve(session, workspace, text)
+    place = "" if uri in known or ":" in text else file_paths.locate(session, workspace, text) or ""
+    codes = (from_path(scheme, workspace.id, place.rstrip("/")) for scheme in ("file", "dir") if place)
+    return next((one for one in codes if one in known), uri)
 
 
 def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:
