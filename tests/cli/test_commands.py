@@ -95,6 +95,12 @@ def test_a_fact_about_a_line_is_about_its_file(kgd: Kgd) -> None:
     assert kgd("broken", "src/auth/sesion.py") == "no broken links to concept://shop/src/auth/sesion.py\n"
 
 
+def test_a_former_name_can_be_moved_again(kgd: Kgd) -> None:
+    kgd("put", "till", "--summary", "s")
+    kgd("mv", "till", "shelves/till")
+    assert "concept://shop/shelves/till -> concept://shop/desk; the old URI" in kgd("mv", "till", "desk")
+
+
 def test_an_area_is_found_by_its_name(kgd: Kgd) -> None:
     kgd("put", "atom:signing-in", "--name", "Signing In", "--data", '{"paths": ["src/auth/**"]}', "--content", "Rules.")
     assert "Rules." in kgd("areas", "signing in")

@@ -49,6 +49,8 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
     if session.principal is not None:
         return None
     to, uri = _target(session, workspace, new), addressing.resolve(session, workspace, given)
+    if scheme_of(uri) not in CODE_TREE:
+        uri = workspace.resolve(uri)
     is_stored = workspace.graph.card(uri) is not None
     if scheme_of(to) not in CODE_TREE or workspace_of(to) != workspace.id:
         _refuse_missing(session, workspace, (given, uri), (new, to))
