@@ -123,6 +123,7 @@ def command(do: Do) -> str:
         return do.operation
     flags = {argument.dest: argument for argument in chosen.arguments}
     words = [_given(flags[name], value) for name, value in do.arguments.items() if name in flags]
+    words += [f"{_GLOBAL[name]} {value}" for name, value in do.arguments.items() if name in _GLOBAL.keys() - flags]
     return f"`{' '.join(['kgd', chosen.name, *words])}`"
 
 

@@ -92,7 +92,9 @@ def test_from_a_joined_home_they_are_listed_and_decided_within_the_token(
         ben.call("accept", workspace="infra", name=second)
     assert ids(ben.call("proposals", workspace="infra")) == [second, third]
     hint = advised(ben.call("proposals", workspace="infra"))["next"]
-    assert "1 of your proposals was decided lately: see `kgd proposals --decided`" in hint
+    assert "1 of your proposals was decided lately: see `kgd proposals --decided -w infra`." in hint
+    nothing = ben.call("proposals", workspace="infra", since="2999-01-01", unanswered=True)
+    assert advised(nothing)["next"].startswith("'2999-01-01' is in the future")
     (over,) = ben.call("proposals", workspace="infra", decided=True)["decided"]
     assert (over["id"].partition("@")[0], over["decision"], over["reason"]) == (first, "partly accepted", "not y")
     ben.call("reject", workspace="infra", name=second)

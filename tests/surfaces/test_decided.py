@@ -57,7 +57,10 @@ def test_the_author_reads_why_a_proposal_was_rejected(ask: Ask, holds: As) -> No
     assert listed["next"] == "1 of your proposals was decided lately: see proposals with decided=true."
     (told,) = bot.status()["decided_proposals"]
     assert (told["reason"], told["discussion"][-1]["text"]) == ("b is the name", "Not here.")
-    assert any("1 of your proposals" in said for said in submit(bot, "infra/b")["warnings"])
+    assert any(
+        "1 of your proposals lately: `kgd proposals --decided -w shop`" in said
+        for said in submit(bot, "infra/b")["warnings"]
+    )
     (one,) = bot.proposals(decided=True)["decided"]
     told = (one["id"], one["decision"], one["decided_by"], one["reason"], one["comments"])
     assert told == (id, "rejected", "Ann Person", "b is the name", 2)
@@ -126,6 +129,18 @@ def test_decided_proposals_are_filtered_by_author_path_and_date(ask: Ask, holds:
     assert lines(ask.proposals(decided=True, by="z (")) == [(two, "accepted")]
     assert len(lines(ask.proposals(decided=True, since="today"))) == 2
     assert lines(ask.proposals(decided=True, until="yesterday")) == []
+    assert ask.proposals(decided=True, since="2999-01-01")["next"].startswith("'2999-01-01' is in the future")
+
+
+def test_an_open_proposal_among_the_decided_ones_is_called_open(ask: Ask, holds: As) -> None:
+    id = propose(holds("propose", "/infra/**"), "infra/a", "infra/b")
+    ask.accept(name=id, only=["infra/a"])
+    with pytest.raises(NotFound, match="the proposal is still open") as refused:
+        ask.proposals(decided=True, name=id)
+    assert refused.value.next == f"Show it with proposals with name={id.partition('@')[0]}."
+    stranger = holds("read,propose", "/other/**", name="stranger", id="tok00003")
+    with pytest.raises(NotFound, match="no proposal of that name"):
+        stranger.proposals(decided=True, name=id)
 
 
 def test_old_decisions_are_not_listed_and_their_acceptances_are_removed(

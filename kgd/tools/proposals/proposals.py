@@ -100,7 +100,8 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         given = params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
         answer: ProposalsResult = forwarded(session, far, "proposals", given, ProposalsResult)  # type: ignore[assignment]
         if "next" in answer:  # a hub's text names tools; on this machine, each surface names the operations itself
-            answer["next"] = _next(params, answer)
+            is_empty = not (answer["proposals"] or answer.get("decided") or answer.get("decided_lately"))
+            answer["next"] = (future(params.since) if is_empty else "") or _next(params, answer, far)
         return answer
     workspace = addressing.choose(session, params.workspace)
     if params.decided:
@@ -144,11 +145,7 @@ def _decided(session: Session, workspace: Workspace, params: ProposalsParams) ->
         if not paths.globs or any(paths.concerns(uri, ()) for uri in decided_nodes(workspace, one)):
             every.append(one)
     if name and not every:
-        raise NotFound(
-            "no proposal of that name was decided lately",
-            at=name[:80],
-            next=Advice("List them with ", Do("proposals", decided="true"), "."),
-        )
+        raise _not_decided(session, workspace, name)
     question = ["decided", name, params.by, params.path, params.since, params.until]
     at = paging.read("proposals", question, params.cursor) if params.cursor else []
     after = [-paging.index(at, 0), paging.text(at, 1)] if at else []
@@ -161,7 +158,21 @@ def _decided(session: Session, workspace: Workspace, params: ProposalsParams) ->
         answer["cursor"] = paging.write("proposals", question, place)
     if found and not name:
         answer["next"] = _next(params, answer)
+    elif not found and not params.cursor:
+        answer |= present(next=future(params.since))
     return answer
+
+
+def _not_decided(session: Session, workspace: Workspace, name: str) -> NotFound:
+    """The error that a proposal is still open, or unknown."""
+    try:
+        found = named(session, workspace, name)
+    except NotFound:
+        advice = Advice("List them with ", Do("proposals", decided="true"), ".")
+        return NotFound("no proposal of that name was decided lately", at=name[:80], next=advice)
+    return NotFound(
+        "the proposal is still open", at=found.name, next=Advice("Show it with ", Do("proposals", name=found.name), ".")
+    )
 
 
 def _unknown(session: Session, workspace: Workspace, params: ProposalsParams) -> str:
@@ -173,7 +184,8 @@ def _unknown(session: Session, workspace: Workspace, params: ProposalsParams) ->
     return correction(session, workspace, None if is_author_known else params.by, params.path, writers)
 
 
-def _next(params: ProposalsParams, answer: ProposalsResult) -> Advice:
+def _next(params: ProposalsParams, answer: ProposalsResult, far: str = "") -> Advice:
+    """The next step; `far` is the workspace of an answer from a hub, which a command has to name."""
     if params.decided:
         return SEE_DECIDED
     if params.unanswered and params.name is None:
@@ -182,7 +194,11 @@ def _next(params: ProposalsParams, answer: ProposalsResult) -> Advice:
     if not lately:
         return NEXT
     count = "1 of your proposals was" if lately == 1 else f"{lately} of your proposals were"
-    hint = (f"{count} decided lately: see ", Do("proposals", decided="true"), ".")
+    hint = (
+        f"{count} decided lately: see ",
+        Do("proposals", decided="true", **({"workspace": far} if far else {})),
+        ".",
+    )
     return Advice(*NEXT.parts, " ", *hint) if answer["proposals"] else Advice(*hint)
 
 

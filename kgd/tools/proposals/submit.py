@@ -147,10 +147,8 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
         command = f"`kgd proposals --unanswered -w {workspace.id}`"
         told.setdefault("warnings", []).append(f"your proposals have comments to answer: {command} shows them")
     if principal and found.proposal and (decided := decided_lately(session, workspace)):
-        text = (
-            f"others decided {len(decided)} of your proposals lately: `status` and `kgd proposals --decided` show why"
-        )
-        told.setdefault("warnings", []).append(text)
+        why = f"`kgd proposals --decided -w {workspace.id}`, and `status` of the hub, show why"
+        told.setdefault("warnings", []).append(f"others decided {len(decided)} of your proposals lately: {why}")
     return told
 
 
