@@ -148,7 +148,7 @@ def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
         number, inner = int(found[1]), found[2] or ""
         several = next((given[name] for name in ("uris", "ids") if len(given.get(name, ())) > 1), ())
         at = inner if inner and inner != "uri" else ""
-        if number < len(several):
+        if number < len(several) and "://" not in at:
             return f"{several[number]} {flags.get(at, at)}".strip()
     if found := _INDEXED(at):
         typed = given.get(found[1], "")

@@ -101,6 +101,11 @@ def test_a_former_name_can_be_moved_again(kgd: Kgd) -> None:
     assert "concept://shop/shelves/till -> concept://shop/desk; the old URI" in kgd("mv", "till", "desk")
 
 
+def test_an_error_about_one_of_several_nodes_names_it_once(kgd: Kgd) -> None:
+    kgd("put", "lamp", "--summary", "s")
+    assert kgd.run("rm", "lamp", "nosuch").stderr.startswith("kgd: there is no such node (concept://shop/nosuch)\n")
+
+
 def test_an_area_is_found_by_its_name(kgd: Kgd) -> None:
     kgd("put", "atom:signing-in", "--name", "Signing In", "--data", '{"paths": ["src/auth/**"]}', "--content", "Rules.")
     assert "Rules." in kgd("areas", "signing in")
