@@ -133,9 +133,10 @@ def _has_all(verb: Verb, arguments: Mapping[str, str]) -> bool:
 
 
 def _given(argument: Argument, value: str) -> str:
+    written = f"'{value}'" if " " in value and "'" not in value else value
     if argument.is_positional:
-        return f"'{value}'" if " " in value and "'" not in value else value
-    return argument.flags[-1] if "action" in argument.options and value == "true" else f"{argument.flags[-1]} {value}"
+        return written
+    return argument.flags[-1] if "action" in argument.options and value == "true" else f"{argument.flags[-1]} {written}"
 
 
 def _said(text: Any) -> Any:

@@ -515,7 +515,9 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         data[VERIFIED] = {**marks, **older, note("", head[:ID]): True}
     if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
         raise Invalid(
-            "this node does not cite any code", at=uri, next='Add a citation: data {"cites": ["path#symbol"]}.'
+            "this node does not cite any code",
+            at=uri,
+            next=Advice("Add a citation with ", Do("put", uri=uri, data='{"cites": ["PATH#NAME"]}'), "."),
         )
     return Upsert(current, data=data)
 

@@ -106,6 +106,12 @@ def test_an_error_about_one_of_several_nodes_names_it_once(kgd: Kgd) -> None:
     assert kgd.run("rm", "lamp", "nosuch").stderr.startswith("kgd: there is no such node (concept://shop/nosuch)\n")
 
 
+def test_the_refusal_to_verify_a_node_without_citations_names_the_command_that_adds_one(kgd: Kgd) -> None:
+    kgd("put", "bulb", "--summary", "s")
+    told = kgd.run("stale", "--verify", "bulb").stderr
+    assert told.endswith("""with `kgd put concept://shop/bulb --data '{"cites": ["PATH#NAME"]}'`.\n"""), told
+
+
 def test_an_area_is_found_by_its_name(kgd: Kgd) -> None:
     kgd("put", "atom:signing-in", "--name", "Signing In", "--data", '{"paths": ["src/auth/**"]}', "--content", "Rules.")
     assert "Rules." in kgd("areas", "signing in")
