@@ -159,7 +159,9 @@ def sizes(package: Path) -> Iterator[tuple[str, int]]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description="the size of kgd, and the code that one call runs").parse_args()
+    argparse.ArgumentParser(
+        prog="python -m bench.paths", description="the size of kgd, and the code that one call runs"
+    ).parse_args()
     print("| of kgd/ | |\n|---|---|")
     for what, count in sizes(PACKAGE):
         print(f"| {what} | {count:,} |")

@@ -76,10 +76,11 @@ class Report:
     def lines(self) -> Iterator[str]:
         for tool in ASKED:
             yield from self._knowledge(tool)
-        yield self._row("identifiers: first 3", self._of("search", "identifiers"), FIRST)
+        if named := self._of("search", "identifiers"):
+            yield self._row("identifiers: first 3", named, FIRST)
         for label, kinds in (("errors", ("errors",)), ("files", ("files",)), ("both", ("errors", "files"))):
             plain = [place for one, place in self.plain if one.kind in kinds]
-            for places in (FIRST, AT):
+            for places in (FIRST, AT) if plain else ():
                 theirs = share(place is not None and place <= places for place in plain)
                 ours = self._row(f"{label}: first {places}", self._of("search", *kinds), places)
                 yield f"{ours}; FTS5 over whole files {theirs:.1%}"
