@@ -195,6 +195,14 @@ def test_a_comparison_with_others_shows_measured_figures_only() -> None:
         assert [cell for cell in cells if cell not in found] == [], name
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_code_span_is_on_one_line(page: str) -> None:
+    """A search of the source for a command finds it, and no wrapped line ends within one."""
+    text = re.sub(r"^( *)```.*?^ *```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
+    lines = [re.sub(r"``.*?``", "", line) for line in text.splitlines()]
+    assert [line for line in lines if line.count("`") % 2] == []
+
+
 @pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
 def test_every_page_is_in_the_index_of_its_folder(folder: str) -> None:
     index = (ROOT / folder / "README.md").read_text()
