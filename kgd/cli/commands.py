@@ -61,10 +61,10 @@ class Verb(NamedTuple):
     options and parameters have the same names.
     `print` is the printer of the answer, and `own` a function that runs the whole command, both as ``module.function``
     below `kgd.cli`. `also` is another operation that the command runs; with `takes`, it gets an argument that is no
-    node as this parameter. Next steps without the parameter `lacks` suggest the command. `unset` is a function that
-    answers if nothing is set up on this machine. `unless` is a list of the answer that must be empty. `examples` are
-    lines to type, each with its purpose. `secret` is the advice for a word without an option, which may be the secret
-    that the command reads. `alone` commands need no daemon and start none.
+    node as this parameter. Next steps that lack the parameter `without` suggest the command if it has all of theirs.
+    `before_setup` is a function that answers if nothing is set up on this machine. `unless` is a list of the answer
+    that must be empty. `examples` are lines to type, each with its purpose. `secret` is the advice for a word without
+    an option, which may be the secret that the command reads. `alone` commands need no daemon and start none.
     `carries_out` maps operations without a command of their own to the words that follow ``kgd`` for them.
     """
 
@@ -81,8 +81,8 @@ class Verb(NamedTuple):
     place: int = 0
     also: str = ""
     takes: str = ""
-    lacks: str = ""
-    unset: str = ""
+    without: str = ""
+    before_setup: str = ""
     unless: str = ""
     alone: bool = False
     carries_out: tuple[tuple[str, str], ...] = ()

@@ -407,9 +407,9 @@ def _is_workspace_here() -> bool:
         return False
 
 
-def without_setup(given: Given) -> Given | None:
-    """The status if nothing is set up on this machine: no daemon, no registry and no workspace here. None otherwise.
-    Starts no daemon, which would create a removed home again."""
+def status_before_setup(given: Given) -> Given | None:
+    """The status on a machine without a registry; None if the command names a workspace or is in one. Starts no daemon,
+    which would create a removed home again."""
     if "workspace" in given or _is_workspace_here():
         return None
     return {

@@ -103,9 +103,9 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if chosen.own:
         code: int = function(chosen.own)(given, options)
         return code
-    is_unset = chosen.unset and not os.path.exists(Home.find().registry)
-    if is_unset and (nothing := function(chosen.unset)(given)) is not None:
-        show(chosen.print, nothing, options)
+    is_new = chosen.before_setup and not os.path.exists(Home.find().registry)
+    if is_new and (early := function(chosen.before_setup)(given)) is not None:
+        show(chosen.print, early, options)
         return 0
     called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call
     args = getattr(parameters, chosen.ask or chosen.name, dict)(given)

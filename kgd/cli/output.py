@@ -114,7 +114,7 @@ def command(do: Do) -> str:
         return f"`kgd {composed}`"
     known = [one for one in VERBS if do.operation in (one.call, one.also) and one.group]
     values = list(do.arguments.values())
-    values += [one.name for one in known if one.lacks and _has_all(one, do.arguments)]
+    values += [one.name for one in known if one.without and _has_all(one, do.arguments)]
     values += [_NAMES[value] for value in values if value in _NAMES]
     chosen = next((one for one in known if one.name in values), None) or min(
         known, key=lambda one: one.place, default=None
@@ -128,8 +128,8 @@ def command(do: Do) -> str:
 
 
 def _has_all(verb: Verb, arguments: Mapping[str, str]) -> bool:
-    """Whether the command has these parameters, and the one that it lacks is not among them."""
-    return arguments.keys() <= {one.dest for one in verb.arguments} - {verb.lacks}
+    """Whether the command has all of these parameters, and `without` is not among them."""
+    return arguments.keys() <= {one.dest for one in verb.arguments} - {verb.without}
 
 
 def _given(argument: Argument, value: str) -> str:

@@ -95,8 +95,8 @@ class Command:
         also: Another operation for which next steps suggest this command.
         takes: A parameter of `also`. If the argument is no node, the command calls `also` with it, and next steps with
             this parameter suggest the command.
-        lacks: Next steps without this parameter suggest the command, if it has their other parameters.
-        unset: The function below `kgd.cli` that answers, without a daemon, if nothing is set up on this machine.
+        without: Next steps that lack this parameter suggest the command, if it has all of theirs.
+        before_setup: The function below `kgd.cli` that answers, without a daemon, if nothing is set up on this machine.
         unless: A list of the answer; if it is not empty, the command exits with the code of NOT_FOUND.
         examples: Lines to type, each with its purpose; a test runs them in the order of the manual.
         secret: Advice for a word without an option, if the command reads a secret that such a word may be.
@@ -113,8 +113,8 @@ class Command:
     rehearsal: str = ""
     also: str = ""
     takes: str = ""
-    lacks: str = ""
-    unset: str = ""
+    without: str = ""
+    before_setup: str = ""
     unless: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     secret: str = ""
@@ -135,8 +135,8 @@ class Command:
             "rehearsal": self.rehearsal,
             "also": self.also,
             "takes": self.takes,
-            "lacks": self.lacks,
-            "unset": self.unset,
+            "without": self.without,
+            "before_setup": self.before_setup,
             "unless": self.unless,
             "examples": self.examples,
             "secret": self.secret,

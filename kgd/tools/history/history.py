@@ -433,7 +433,7 @@ HISTORY = Operation(
             ),
             name="log",
             place=30,
-            lacks="uri",
+            without="uri",
             print="printing_history.log",
             examples=(
                 ("kgd log --author Ann --since 'last week'", "the commits of one author"),

@@ -344,7 +344,7 @@ STATUS = Operation(
             "show the state of the daemon and the workspace, and what needs attention",
             place=50,
             print="printing_running.status",
-            unset="local.without_setup",
+            before_setup="local.status_before_setup",
         ),
     ),
 )
