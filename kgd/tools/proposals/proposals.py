@@ -425,7 +425,7 @@ PROPOSALS = Operation(
     name="proposals",
     page="the page Proposals",
     title="Open proposals",
-    description="Lists the open proposals, or shows one with its changes; with `decided`, the decisions on others.",
+    description="Lists the open proposals, or shows one with its changes; with `decided`, lists the decided ones.",
     hints=Hints(read_only=True, idempotent=True),
     run=listed,
     scope=Verb.READ,
