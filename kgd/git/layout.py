@@ -241,7 +241,7 @@ def _settings(layout: Layout, own_file: str | None, keys: tuple[str, ...] = KEYS
     """The settings of these names; the nearest configuration takes precedence."""
     outer = layout.git_dir.parent if layout.in_code else layout.git_dir
     found: dict[str, str] = {}
-    readers: list[Callable[[], pygit2.Config]] = list(_everybody(outer, own_file))
+    readers: list[Callable[[], pygit2.Config]] = list(_config_readers(outer, own_file))
     readers.append(lambda: pygit2.Config(str(layout.git_dir / "config")))
     for read in readers:
         # A configuration that cannot be read is treated as empty.
@@ -253,7 +253,7 @@ def _settings(layout: Layout, own_file: str | None, keys: tuple[str, ...] = KEYS
     return found
 
 
-def _everybody(outer: Path, own_file: str | None) -> Iterator[Callable[[], pygit2.Config]]:
+def _config_readers(outer: Path, own_file: str | None) -> Iterator[Callable[[], pygit2.Config]]:
     """Yield functions that read the system, user and repository configuration, the nearest last."""
     if own_file is None:
         # libgit2 does not open a code repository with SHA-256.

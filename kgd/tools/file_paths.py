@@ -224,10 +224,10 @@ def is_directory(workspace: Workspace, path: str) -> bool:
 
 class OtherPath(NamedTuple):
     """Another path of a file, under which facts about it are stored: a former one, or the path after a rename that the
-    checked-out code does not have yet. `told` has both paths in words: ``src/old.py, now src/new.py``."""
+    checked-out code does not have yet. `label` has both paths in words: ``src/old.py, now src/new.py``."""
 
     path: str
-    told: str
+    label: str
     is_former: bool
 
 

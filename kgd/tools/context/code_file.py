@@ -166,8 +166,8 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
     if text is not None and session.principal is None:
         catch_up(workspace, path, READ_WITHIN)
     symbols = _symbols(workspace, path) if text is not None else []
-    others = [(one.path, f" {one.told}") for one in file_paths.other_paths(session, workspace, [path]).get(path, ())]
-    about = [_about(workspace, one, told, symbols) for one, told in ((path, ""), *others)]
+    others = [(one.path, f" {one.label}") for one in file_paths.other_paths(session, workspace, [path]).get(path, ())]
+    about = [_about(workspace, one, label, symbols) for one, label in ((path, ""), *others)]
     about.append(_around(workspace, path))
     _add_notes(answer, workspace, path, text, _with_successors(workspace, chain.from_iterable(about), sees), sees)
     if text is not None and shown.state == "text" and session.principal is None:
@@ -271,18 +271,20 @@ def _with_successors(
             yield last, f"supersedes {title_of(workspace, uri)}", cited
 
 
-def _about(workspace: Workspace, path: str, told: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
+def _about(
+    workspace: Workspace, path: str, label: str, symbols: Sequence[Node]
+) -> Iterator[tuple[Uri, str, list[str]]]:
     """Yield the nodes that cite a path of the file, then those related to it or its definitions, each with the reason,
-    which ends with `told`, and the cited definitions. A node may be repeated."""
+    which ends with `label`, and the cited definitions. A node may be repeated."""
     freshness = Freshness.of(workspace)
     for uri in freshness.citing(path):
         if cited := [one.symbol for one in freshness.citations(uri) if one.path == path]:
-            yield uri, f"cites{told}", [*filter(None, cited)]
+            yield uri, f"cites{label}", [*filter(None, cited)]
     at: list[tuple[Uri | None, list[str]]] = [(uri_at("file", workspace.id, path), [])]
     at += [(file_paths.symbol_in(workspace, path, symbol.uri), [name_of(symbol.uri)]) for symbol in symbols]
     for target, named in at:
         for edge in workspace.graph.into(target) if target else ():
-            yield edge.target, f"{edge.type}{told}", named
+            yield edge.target, f"{edge.type}{label}", named
 
 
 def _around(workspace: Workspace, path: str) -> Iterator[tuple[Uri, str, list[str]]]:

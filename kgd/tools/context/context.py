@@ -276,7 +276,7 @@ def _gathered(
         gathering.by_question(asked.findings, params.question)
         asked.about, asked.query = asked.about or "this question", asked.query or params.question
     few = [one for one in symbols_of.values() if len(one) <= code_facts.FEW_CALLED]
-    gathering.around_symbols(asked.findings, [uri for found in few for uri in found])
+    gathering.by_files_of(asked.findings, [uri for found in few for uri in found])
     if texts:
         texts, symbols = past.with_symbols(session, workspace, texts)
         known = gathering.by_symbols(asked.findings, symbols)

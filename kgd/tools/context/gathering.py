@@ -331,8 +331,8 @@ def by_symbols(findings: Findings, symbols: Sequence[Uri]) -> set[Uri]:
     return known
 
 
-def around_symbols(findings: Findings, symbols: Sequence[Uri]) -> None:
-    """Find the areas of the symbols' files, and the nodes about these files and their folders, as `by_paths` does."""
+def by_files_of(findings: Findings, symbols: Sequence[Uri]) -> None:
+    """Find the areas of the files that define these symbols, and the nodes about the files and their folders."""
     files = list(dict.fromkeys(path_of(symbol).rpartition("/")[0] for symbol in symbols))
     paths = [path for path in files if _may_see_file(findings, path)]
     _areas(findings, paths)
@@ -460,13 +460,13 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
 
 def _naming_all(findings: Findings, path: str, others: Sequence[OtherPath]) -> bool:
     """As `_naming`, under each path of the file."""
-    return any([_naming(findings, path, path), *(_naming(findings, one.path, one.told) for one in others)])
+    return any([_naming(findings, path, path), *(_naming(findings, one.path, one.label) for one in others)])
 
 
-def _naming(findings: Findings, path: str, told: str) -> bool:
+def _naming(findings: Findings, path: str, label: str) -> bool:
     """Add nodes related to the file, with the file's own node. Returns whether there are any.
 
-    `told` is the path in the reasons.
+    `label` is the path as the reasons show it.
     """
     if path.endswith("/") or not path:
         return False
@@ -476,13 +476,13 @@ def _naming(findings: Findings, path: str, told: str) -> bool:
     known = False
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
-            known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", edge.weight) is not None
+            known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {label}", edge.weight) is not None
     every = Freshness.of(findings.workspace).citing(path)
     if len(every) > RELATIONS:
         every = findings.chains.current_first(every[:CHOSEN_FROM])
     for citing in every[:RELATIONS]:
         if scheme_of(citing) not in AREAS:
-            how = "" if findings.is_about_symbol(citing) else _citing(findings, citing, path, told)
+            how = "" if findings.is_about_symbol(citing) else _citing(findings, citing, path, label)
             known |= findings.add(citing, DIRECT, how, 0.0) is not None
     if findings.workspace.graph.card(uri) is not None:
         node = findings.workspace.readable(uri)
@@ -491,7 +491,7 @@ def _naming(findings: Findings, path: str, told: str) -> bool:
     return known
 
 
-def _citing(findings: Findings, uri: Uri, path: str, told: str) -> str:
+def _citing(findings: Findings, uri: Uri, path: str, label: str) -> str:
     """How a node cites a file: ``about Keys.rotate in src/keys.py``, or ``cites src/keys.py`` if it cites all of it."""
     workspace = findings.workspace
     types = {edge.target: edge.type for edge in workspace.graph.out(uri) if scheme_of(edge.target) == "symbol"}
@@ -502,7 +502,7 @@ def _citing(findings: Findings, uri: Uri, path: str, told: str) -> str:
             named = names.setdefault(in_words(types.get(symbol, "cites") if symbol else "cites"), [])
             named += [] if one.symbol in named else [one.symbol]
     ways = [f"{how} {', '.join(some[:SYMBOLS_NAMED])}" for how, some in names.items()]
-    return f"{' and '.join(ways)} in {told}" if ways else f"cites {told}"
+    return f"{' and '.join(ways)} in {label}" if ways else f"cites {label}"
 
 
 def _above_others(findings: Findings, others: Mapping[str, Iterable[OtherPath]]) -> None:

@@ -139,7 +139,7 @@ class DecidedAnswer(TypedDict):
 def decided_answer(workspace: Workspace, one: Decided, comments: int = 0) -> DecidedAnswer:
     """The decided proposal as an answer, with the newest comments, at most this number."""
     proposal, made, uris = one.proposal, one.decision, sorted(decided_nodes(workspace, one))
-    said = records.comments_on(workspace, proposal)
+    every = records.comments_on(workspace, proposal)
     answer: DecidedAnswer = {
         "id": proposal.id,
         "author": fenced_line(proposal.author, LONGEST_LINE),
@@ -155,8 +155,8 @@ def decided_answer(workspace: Workspace, one: Decided, comments: int = 0) -> Dec
         commit=made.commit,
         more_nodes=len(uris[URIS_NAMED:]),
         pushed_by=fenced_line(proposal.pusher, LONGEST_LINE),
-        comments=len(said),
-        discussion=discussion(said[-comments:]) if comments else [],
+        comments=len(every),
+        discussion=discussion(every[-comments:]) if comments else [],
     )
     return answer
 
@@ -204,8 +204,8 @@ def named(session: Session, workspace: Workspace, name: str) -> Proposal:
         return proposals.named(workspace, name, lambda one: any(seen(session, workspace, (one,))))
     except NotFound as absent:
         is_kept = next(decided_for(session, workspace, name), None)
-        if told := _told(is_kept.decision) if is_kept else _decided_before(session, workspace, name):
-            raise NotFound(told, at=name[:80], next=SEE_DECIDED if is_kept else proposals.LIST_OPEN) from None
+        if over := _sentence(is_kept.decision) if is_kept else _decided_before(session, workspace, name):
+            raise NotFound(over, at=name[:80], next=SEE_DECIDED if is_kept else proposals.LIST_OPEN) from None
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"
@@ -231,10 +231,10 @@ def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
     found, sees = decision(workspace, name), session.sight(workspace.id)
     if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
         return ""
-    return _told(found)
+    return _sentence(found)
 
 
-def _told(found: Decision) -> str:
+def _sentence(found: Decision) -> str:
     commit = f", in commit {found.commit[:10]}" if found.commit else ""
     reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
     done = {"withdrawn": "withdrew it", "partly accepted": "accepted a part of it"}.get(found.how, f"{found.how} it")

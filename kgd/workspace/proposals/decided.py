@@ -4,8 +4,8 @@ A rejected proposal stays under ``refs/kgd/rejected/``, an accepted one under ``
 ref has the name of the proposal, its proposer and its comments; the last line is the decision. Of several hubs, each
 keeps the proposals that it had a copy of.
 
-Accepted proposals are removed after `DAYS` days, or if there are more than `MOST`. Rejected proposals stay, because
-they are not proposed again.
+Each acceptance removes the accepted proposals that are older than `DAYS` days and, if there are more than `MOST`, the
+oldest ones. Rejected proposals stay, so that they are not proposed again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kgd.workspace.workspace import Workspace
 DAYS = 90
 """Days for which `listed` returns a decided proposal."""
 MOST = 500
-"""Largest number of accepted proposals that are kept."""
+"""Maximum number of accepted proposals that are kept."""
 ROOM = 100
-"""Number of accepted proposals that are removed together, since each removal runs git."""
+"""Number below `MOST` to which they are then reduced, since each removal runs git."""
 ORIGIN = "Kgd-Origin"
 LONGEST_NOTE = 500
 
@@ -76,14 +76,14 @@ def archive(workspace: Workspace, name: str, commit: ObjectId, decision: Decisio
     known = list_refs(git_dir, prefix)
     kept = flat if known.get(flat, commit) == commit else f"{flat}-{commit.hex()[:10]}"
     if kept not in known:
-        notes = [(_NAMED + name, decision.at), *_said(workspace, name), (decision.note(), decision.at)]
+        notes = [(_NAMED + name, decision.at), *_notes(workspace, name), (decision.note(), decision.at)]
         move_ref(git_dir, workspace.layout.derived_dir, kept, None, commit, notes=notes)
         if prefix == ACCEPTED:
             _remove_old(workspace)
     return kept
 
 
-def _said(workspace: Workspace, name: str) -> list[tuple[str, int]]:
+def _notes(workspace: Workspace, name: str) -> list[tuple[str, int]]:
     """The notes of an open proposal: its origin, its comments and its partial acceptances."""
     notes = [(line.note, line.time) for line in read_log(workspace.layout.git_dir, PROPOSALS + name)]
     if hubs := shared(workspace):
