@@ -35,7 +35,7 @@ IN_USE = np.array(
     [
         BUILTIN * relevance.COVERED,
         1.0,
-        -(BUILTIN**relevance.LACKING_POWER) * relevance.LACKING,
+        -(BUILTIN**relevance.UNKNOWN_POWER) * relevance.UNKNOWN,
         relevance.WORDS,
         -relevance.ANSWERED - (1 - BUILTIN) * relevance.ANSWERED_ALONE,
     ]
@@ -44,7 +44,7 @@ IN_USE = np.array(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One question and the features of its notes, best first: covered, likeness, lacking, logarithm of the words."""
+    """One question and the features of its notes, best first: covered, likeness, unknown, logarithm of the words."""
 
     tree: str
     right: int | None
@@ -93,7 +93,7 @@ def _judged(tree: str, pool: Pool, answer: str) -> Judged:
     notes = [unit for unit in pool.units.values() if unit.lane is Lane.NOTES]
     notes.sort(key=lambda unit: (-unit.score, unit.key))
     words = math.log(relevance.SHORTEST + len(pool.words))
-    rows = [(note.covered, pool.relevance(note.likeness), pool.lacking, words) for note in notes]
+    rows = [(note.covered, pool.relevance(note.likeness), pool.unknown, words) for note in notes]
     keys: list[str] = [note.key for note in notes]
     right = (keys.index(answer) if answer in keys else len(keys)) if answer else None
     return Judged(tree, right, np.array(rows).reshape(-1, 4))
@@ -137,7 +137,7 @@ def main() -> int:
     print(report("weights in use", questions, dict.fromkeys(TREES, IN_USE)))
     left_out = {tree: fitted([one for one in questions if one.tree != tree]) for tree in TREES}
     print(report("fitted on other trees", questions, left_out))
-    names = ("covered", "likeness", "lacking", "words", "constant")
+    names = ("covered", "likeness", "unknown", "words", "constant")
     for label, weights in (("in use", IN_USE), ("fitted on all", fitted(questions))):
         scaled = weights / weights[1]
         print(f"{label:24}", ", ".join(f"{name} {one:.2f}" for name, one in zip(names, scaled, strict=True)))

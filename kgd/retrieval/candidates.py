@@ -319,7 +319,7 @@ class Pool:
     """Words of the query that occur in any text, folded."""
     least_covered: float = 0.0
     """Share of the query's weight that a note needs if there are no vectors."""
-    lacking: float = 0.0
+    unknown: float = 0.0
     """Share of the query's words that no text has; less if there are few texts."""
     word_weight: float = 1.0
     """Weight of common and missing words beside relevance; nearer to 1 if there are few texts."""
@@ -423,15 +423,15 @@ class Pool:
             else 1.0
             for place, word in enumerate(self.written)
         }
-        lacking = sum(weight for word, weight in weights.items() if word not in self.known)
+        unknown = sum(weight for word, weight in weights.items() if word not in self.known)
         if weights:
-            self.lacking = rich * lacking / sum(weights.values())
-        self.is_strange = len(weights) > 2 and texts >= RICH and self.lacking >= STRANGE
+            self.unknown = rich * unknown / sum(weights.values())
+        self.is_strange = len(weights) > 2 and texts >= RICH and self.unknown >= STRANGE
         if not self.share:
             self.needed = relevance.evidence(COVERED_STRANGE if self.is_strange else self.least_covered, 0.0)
         elif self.scale is not None:
             best = max((self.evidence(unit) for unit in self.units.values() if unit.lane is Lane.NOTES), default=0.0)
-            self.needed = relevance.needed(best, self.lacking, len(self.words), self.word_weight)
+            self.needed = relevance.needed(best, self.unknown, len(self.words), self.word_weight)
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""

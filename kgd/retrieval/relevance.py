@@ -35,13 +35,14 @@ rare one."""
 
 COVERED = 4.0
 """Weight of coverage in the evidence, relative to similarity."""
-LACKING, WORDS, SHORTEST, ANSWERED = 6.0, 1.5, 3, 3.5
-"""A question of n words is answered if `best - LACKING * lacking + WORDS * ln(n + SHORTEST) >= ANSWERED`; see `needed`.
-The more words a question has, the smaller the share of them that a note has."""
-LACKING_POWER = 1.5
-"""Power of the weight of words for missing words: a model that knows a missing word may find the same in others."""
+UNKNOWN, WORDS, SHORTEST, ANSWERED = 6.0, 1.5, 3, 3.5
+"""A question of n words is answered if `best - UNKNOWN * unknown + WORDS * ln(n + SHORTEST) >= ANSWERED`, if words have
+the weight 1; see `needed`. The more words a question has, the smaller the share of them that a note has."""
+UNKNOWN_POWER = 1.5
+"""`UNKNOWN` is multiplied by this power of the weight of words: the better an embedder, the more often it finds notes
+that say the same with other words."""
 ANSWERED_ALONE = 1.5
-"""What `ANSWERED` grows by if words had no weight."""
+"""Increase of `ANSWERED` at the weight of words 0."""
 LEAST, OF_BEST = 1.2, 0.4
 """Minimum evidence of a hit, absolute and as a share of the best evidence."""
 
@@ -75,17 +76,17 @@ def evidence(covered: float, likeness: float, weight: float = 1.0) -> float:
     return weight * COVERED * covered + likeness
 
 
-def needed(best: float, lacking: float, words: int, weight: float = 1.0) -> float:
+def needed(best: float, unknown: float, words: int, weight: float = 1.0) -> float:
     """The minimum evidence of a hit; infinite if no note answers the question.
 
     Args:
         best: The best evidence of all notes.
-        lacking: The share of the question's words that no text in the workspace has.
+        unknown: The share of the question's words that no text in the workspace has.
         words: The number of words in the question.
         weight: See `evidence`.
     """
     answered = ANSWERED + (1 - weight) * ANSWERED_ALONE
-    if best - weight**LACKING_POWER * LACKING * lacking + WORDS * math.log(SHORTEST + words) < answered:
+    if best - weight**UNKNOWN_POWER * UNKNOWN * unknown + WORDS * math.log(SHORTEST + words) < answered:
         return math.inf
     return max(LEAST, OF_BEST * best)
 
