@@ -456,7 +456,7 @@ class _Runner:
             folders = [Folder(git_dir, recursive=False), Folder(git_dir / "refs")]
             watch = Watch(folders, self.changed_there, rescan_seconds=600.0, quiet_seconds=QUIET)
             watch.start()
-            watch.hint(None)  # the last round may have come before a change, and the change before the watch
+            watch.hint(None)  # there may be a change after the last round and before the watch
             self._watch = (watch, place)
 
 

@@ -180,8 +180,8 @@ class Freshness:
             return sorted(self._by_path.get(path, ()))
 
     def renames_from(self, path: str) -> list[str]:
-        """The new paths, according to facts that were moved from a path of the code, sorted. The code here may have
-        only the former path. Takes one look-up, unless nodes were just written."""
+        """The new paths of facts that were moved from a path of the code, sorted. The code here may have only the
+        former path. Takes one look-up, unless nodes were just written."""
         self._check_newest()
         with self._lock:
             return sorted(set(self._by_former_path.get(path, {}).values()))

@@ -60,10 +60,10 @@ def moving_edits(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, 
 
 
 def settlement(workspace: Workspace, conflict: Conflict, settle: Settle) -> tuple[tuple[Edit, ...], list[str]]:
-    """The edits that settle a conflict, and warnings: a chosen side may cite code by a path from before a rename, or be
-    related to it; the node then gets the present path.
+    """The edits that settle a conflict, and warnings. If the chosen side cites renamed code, or has a relation to it,
+    the node gets the present path.
 
-    A wrong decision is left to the settlement itself, which refuses it.
+    An invalid decision is returned as it is, since its settlement refuses it.
     """
     if PLACE in settle.fields or not is_about_node(conflict):
         return (settle,), []

@@ -203,9 +203,9 @@ class Search:
         """If more documents than this have the rarest words, common words are not looked up by themselves."""
         self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
         self._among: float = math.inf
-        """At most this many documents have one of the rarest words, if every document found has one."""
+        """Upper bound of the documents with one of the rarest words; infinite if others may be found as well."""
         self._having: dict[str, set[int]] = {}
-        """The documents that have a word, among those that were looked at for it."""
+        """For each word, those of the checked documents that have it."""
 
     def gather(self, knowledge: Filter) -> list[Found]:
         """Documents for `kgd.retrieval` to rank. Documents with all words form a tier only if the query is short."""

@@ -25,7 +25,7 @@ AT = "data"
 VERIFIED = "data/verified"
 """The field that records the verified versions of cited code."""
 FIRST = ("name", "summary", "content", "tags")
-"""The fields that a reader wants first, in the order of the form; the others follow as the answer has them."""
+"""The fields that are shown first, in the order of the form; the others follow in the order of the answer."""
 
 
 def as_text(value: Json) -> str:

@@ -289,7 +289,7 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
 
 
 def _refuse_unreadable_edits(workspace: Workspace) -> None:
-    """Refuse to undo the commit before an edit by hand that the user probably means."""
+    """Refuse an undo without a commit if an edit by hand cannot be read: the user probably means this edit."""
     if not (edits := workspace.unreadable_edits()):
         return
     one = edits[0]

@@ -153,7 +153,7 @@ class StatusResult(TypedDict):
     broken_links: list[BrokenLinkAnswer]
     proposals: int
     decided_proposals: NotRequired[list[DecidedAnswer]]
-    """For the holder of a token: the own proposals that others decided in the last 14 days, newest first."""
+    """For the holder of a token: their proposals that others decided in the last 14 days, newest first."""
     jobs: list[JobAnswer]
     counts: dict[str, int]
     code: NotRequired[CodeAnswer]

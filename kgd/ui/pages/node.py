@@ -42,7 +42,7 @@ from kgd.ui.words import words_of
 
 FEW = 5
 BROKEN = 200
-"""Largest number of broken relations that are searched for those to a missing node."""
+"""Largest number of relations to a missing node that its page shows."""
 LOOKED_THROUGH = 5
 """Largest number of history pages that are read to find the versions before and after a commit."""
 FORMS = ("relate", "append", "move")

@@ -359,8 +359,7 @@ def is_called_after(ref: str, holder: str) -> bool:
 
 
 def free_name(workspace: Workspace, holder: str) -> str:
-    """A name with the next free number. Decided proposals keep their numbers, so that a name never gets a second
-    meaning."""
+    """A name with the next free number. Decided proposals keep their numbers, so that their names stay unambiguous."""
     git_dir, hubs = workspace.layout.git_dir, shared(workspace)
     taken = [hubs.last_number(holder) if hubs else 0]
     for prefix in (PROPOSALS, REJECTED, ACCEPTED):

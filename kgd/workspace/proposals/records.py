@@ -299,7 +299,7 @@ def partly_accepted(by: str) -> str:
 
 
 def is_partial(note: str) -> bool:
-    """Whether a line of a reflog, or of a record, tells of a partial acceptance."""
+    """Whether a line of a reflog, or of a record, reports a partial acceptance."""
     return note.startswith(_IN_PART)
 
 
