@@ -126,14 +126,14 @@ _TEXTS = {
     ),
     "discovery": _Text(
         "Research a task",
-        "Collect rules, gotchas, decisions and undescribed files of a task before it begins; writes nothing",
+        "Collect rules, gotchas, decisions and files without an area for a task before it begins; writes nothing",
         "Find this team's knowledge{here} before we begin with: {task}\n\n"
         "1. Call `context` with `task`{paths}. If the task names Context Files, they are read with it.\n"
         '2. Call `query_graph` with operation "context" for the files that it will touch: the areas\' rules, recent '
         "changes, and `unmatchedPaths`.\n"
         '3. `traverse` from those files with direction "in" for their dependents.\n\n'
         "Tell me the rules and gotchas that apply, the decisions behind them, stale or conflicting facts, and files "
-        "without a description. Name the source of each. Write nothing yet.",
+        "without an area. Name the source of each. Write nothing yet.",
         (_TASK, _PATHS),
     ),
     "planning": _Text(

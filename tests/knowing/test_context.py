@@ -256,7 +256,7 @@ def test_file_names_of_any_bytes_are_shown_as_text(known: Ask, code: Path, ws: W
     assert orjson.dumps(answer)
 
 
-def test_undescribed_files_differ_from_described_files_without_an_area(known: Ask) -> None:
+def test_paths_without_an_area_that_a_fact_is_about_are_listed_as_described(known: Ask) -> None:
     known.put(changes=upsert("gotcha:logo", summary="s", relations=[{"type": "about", "target": "./logo.bin"}]))
     answer = known.context(paths=["README.md", "logo.bin", SESSION])
     assert answer["unmatched_paths"] == ["README.md", "logo.bin"]

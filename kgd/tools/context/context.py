@@ -440,8 +440,8 @@ CONTEXT = Operation(
     title="What must I know",
     description=(
         "Team knowledge to read before you touch files, begin a task or answer a question: rules of the areas, "
-        "gotchas, patterns, decisions, neighbours, recent changes, undescribed files. Give paths, task or question. "
-        "`more` has the get arguments for the full text."
+        "gotchas, patterns, decisions, neighbours, recent changes, files without an area. Give paths, task or question."
+        " `more` has the get arguments for the full text."
     ),
     hints=Hints(read_only=True, idempotent=True),
     run=context,

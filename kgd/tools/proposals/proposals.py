@@ -77,7 +77,7 @@ class ProposalsParams(WorkspaceParams):
     since: When = None
     until: When = None
     unanswered: Annotated[bool, Field(description="only your own, with comments to answer")] = False
-    decided: Annotated[bool, Field(description="those decided in the last 90 days, not the open ones")] = False
+    decided: Annotated[bool, Field(description="decided proposals of the last 90 days, not open ones")] = False
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     cursor: str | None = None
 
