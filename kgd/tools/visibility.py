@@ -20,7 +20,7 @@ from kgd.model.access import Policy, Principal, Verb, may, sees_all
 from kgd.model.node import strings_in
 from kgd.model.uri import Uri, workspace_of
 from kgd.retrieval.query import Mentions
-from kgd.workspace.writing import broken_links
+from kgd.workspace.writing.broken_links import BrokenLinks
 
 if TYPE_CHECKING:
     from kgd.tools.nodes import MentionsAnswer
@@ -53,13 +53,12 @@ def warnings(sees: Sees | None, told: Iterable[str]) -> list[str]:
 def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> list[str]:
     """The warnings, in which counts of relations to a deleted node include only readable nodes. A sum over several
     deleted nodes, which cannot be corrected, is left out."""
-    kept = []
+    kept = list[str]()
     for text in told:
-        if (gone := broken_links.removed_in(text)) is not None:
-            seen = sum(1 for edge in workspace.graph.into(gone) if sees(edge.target))
-            kept += [broken_links.warning(gone, seen)] if seen else []
-        elif not text.startswith(broken_links.MORE):
+        if not isinstance(text, BrokenLinks):
             kept.append(text)
+        elif text.uri is not None and (seen := sum(sees(edge.target) for edge in workspace.graph.into(text.uri))):
+            kept.append(BrokenLinks.to(text.uri, seen))
     return kept
 
 

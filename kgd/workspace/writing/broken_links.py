@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
@@ -13,27 +12,28 @@ from kgd.model.uri import Uri
 
 NAMED = 20
 """Maximum number of removed nodes with a warning of their own."""
-MORE = "relations of other nodes lead to "
-"""The beginning of the warning about all further removed nodes."""
-_WARNING = re.compile(
-    r"(?:1 relation of another node leads|\d+ relations of other nodes lead) to (\S+) and (?:is|are) now .*"
-)
 
 
-def warning(uri: Uri, count: int) -> str:
-    """The warning about `count` broken relations to a removed node."""
-    if count == 1:
-        return f"1 relation of another node leads to {uri} and is now a broken link"
-    return f"{count} relations of other nodes lead to {uri} and are now broken links"
+class BrokenLinks(str):
+    """A warning about broken relations to the removed node `uri`; to several further nodes if it is None."""
+
+    uri: Uri | None = None
+
+    @classmethod
+    def to(cls, uri: Uri, count: int) -> BrokenLinks:
+        """The warning about `count` broken relations to a removed node."""
+        made = cls(
+            f"1 relation of another node leads to {uri} and is now a broken link"
+            if count == 1
+            else f"{count} relations of other nodes lead to {uri} and are now broken links"
+        )
+        made.uri = uri
+        return made
 
 
-def removed_in(text: str) -> Uri | None:
-    """The removed node that a `warning` is about; None for any other text."""
-    found = _WARNING.fullmatch(text)
-    return Uri(found[1]) if found else None
-
-
-def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: Callable[[Uri], bool]) -> Iterator[str]:
+def broken_by(
+    changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: Callable[[Uri], bool]
+) -> Iterator[BrokenLinks]:
     """Warnings about relations that a change breaks.
 
     A relation is not broken if its target is still in the code tree, or is a former name of a node. O(relations to the
@@ -67,6 +67,6 @@ def broken_by(changed: Mapping[Uri, Node | None], graph: LiveGraph, in_overlay: 
     removed = (uri for uri in sorted(changed) if changed[uri] is None and uri in graph)
     broken = ((uri, left) for uri in removed if (left := count(uri)))
     for uri, left in islice(broken, NAMED):
-        yield warning(uri, left)
+        yield BrokenLinks.to(uri, left)
     if more := sum(1 for _ in broken):
-        yield f"{MORE}{more} more deleted nodes and are now broken links"
+        yield BrokenLinks(f"relations of other nodes lead to {more} more deleted nodes and are now broken links")
