@@ -32,7 +32,6 @@ from kgd.tools.proposals.seen import (
     decided_answer,
     decided_for,
     decided_lately,
-    decided_nodes,
     discussion,
     is_from,
     is_own,
@@ -142,7 +141,7 @@ def _decided(session: Session, workspace: Workspace, params: ProposalsParams) ->
         is_then = (begin is None or begin <= end) and (last is None or end <= last)
         if not is_then or not is_from(params.by, one.proposal):
             continue
-        if not paths.globs or any(paths.concerns(uri, ()) for uri in decided_nodes(workspace, one)):
+        if not paths.globs or any(paths.concerns(uri, ()) for uri in deciding.nodes_of(workspace, one)):
             every.append(one)
     if name and not every:
         raise _not_decided(session, workspace, name)

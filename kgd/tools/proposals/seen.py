@@ -138,7 +138,7 @@ class DecidedAnswer(TypedDict):
 
 def decided_answer(workspace: Workspace, one: Decided, comments: int = 0) -> DecidedAnswer:
     """The decided proposal as an answer, with the newest comments, at most this number."""
-    proposal, made, uris = one.proposal, one.decision, sorted(decided_nodes(workspace, one))
+    proposal, made, uris = one.proposal, one.decision, sorted(deciding.nodes_of(workspace, one))
     every = records.comments_on(workspace, proposal)
     answer: DecidedAnswer = {
         "id": proposal.id,
@@ -161,15 +161,6 @@ def decided_answer(workspace: Workspace, one: Decided, comments: int = 0) -> Dec
     return answer
 
 
-def decided_nodes(workspace: Workspace, one: Decided) -> frozenset[Uri]:
-    """The nodes that a decided proposal changes; empty if they are unknown, or if it changes the settings."""
-    try:
-        touched = deciding.touches(workspace, one.proposal, one.decision.commit)
-    except KgdError:
-        return frozenset()
-    return frozenset() if touched.settings else frozenset(touched.uris)
-
-
 def decided_for(session: Session, workspace: Workspace, name: str = "") -> Iterator[Decided]:
     """The decided proposals that this caller may see, all or those with this name or id, newest decision first. Hidden
     ones are dropped before anything is counted or cut."""
@@ -177,7 +168,7 @@ def decided_for(session: Session, workspace: Workspace, name: str = "") -> Itera
     for one in decided.listed(workspace):
         if name and not (one.proposal.name == called and one.proposal.commit.startswith(commit)):
             continue
-        uris = decided_nodes(workspace, one) if sees else ()
+        uris = deciding.nodes_of(workspace, one) if sees else ()
         if sees is None or is_own(session.principal, one.proposal) or (uris and all(map(sees, uris))):
             yield one
 

@@ -94,39 +94,50 @@ def _notes(workspace: Workspace, name: str) -> list[tuple[str, int]]:
 
 def _remove_old(workspace: Workspace) -> None:
     """Remove accepted proposals that are old or too many."""
-    git_dir = workspace.layout.git_dir
-    ended = {ref: (log[-1].time if (log := read_log(git_dir, ref)) else 0) for ref in list_refs(git_dir, ACCEPTED)}
-    newest = sorted(ended, key=lambda ref: -ended[ref])
+    kept = _kept(workspace, ACCEPTED)
+    ended = {one: found.decision.at if found else 0 for one, found in kept.items()}
+    newest = sorted(ended, key=lambda one: -ended[one])
     since = workspace.now() - DAYS * 86_400
-    gone = {ref for ref in newest if ended[ref] < since} | set(newest[MOST - ROOM :] if len(newest) > MOST else ())
-    tips = list_refs(git_dir, ACCEPTED) if gone else {}
+    gone = {one for one in newest if ended[one] < since} | set(newest[MOST - ROOM :] if len(newest) > MOST else ())
     with contextlib.suppress(Unavailable):  # the next acceptance tries again
-        delete_refs(git_dir, {ref: tips[ref] for ref in gone if ref in tips})
+        delete_refs(workspace.layout.git_dir, dict(gone))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decided:
     """A proposal, with its origin, and the decision on it."""
 
     proposal: Proposal
     decision: Decision
+    nodes: frozenset[Uri] | None = None
+    """The answer of `deciding.nodes_of`, once it was asked."""
+
+
+_Kept = dict[tuple[str, ObjectId], Decided | None]
+"""Decided proposals by ref and commit; None for those without a decision."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """The decided proposals by ref and commit; None for those without a decision. They never change."""
+    """The decided proposals that were read, by the prefix of their refs. They never change."""
 
-    read: dict[tuple[str, ObjectId], Decided | None] = field(default_factory=dict)
+    read: dict[str, _Kept] = field(default_factory=dict)
 
 
 def listed(workspace: Workspace) -> list[Decided]:
-    """The proposals that were decided in the last `DAYS` days, newest decision first. Each is read once."""
-    known, git_dir = workspace.beside(_Known, lambda _: _Known()), workspace.layout.git_dir
-    kept = [*list_refs(git_dir, REJECTED).items(), *list_refs(git_dir, ACCEPTED).items()]
-    known.read = {one: known.read[one] if one in known.read else _read(workspace, *one) for one in kept}
+    """The proposals that were decided in the last `DAYS` days, newest decision first."""
     since = workspace.now() - DAYS * 86_400
-    found = [one for one in known.read.values() if one and one.decision.at >= since]
+    every = [*_kept(workspace, REJECTED).values(), *_kept(workspace, ACCEPTED).values()]
+    found = [one for one in every if one and one.decision.at >= since]
     return sorted(found, key=lambda one: (-one.decision.at, one.proposal.name))
+
+
+def _kept(workspace: Workspace, prefix: str) -> _Kept:
+    """The decided proposals below a prefix. Each is read once."""
+    known = workspace.beside(_Known, lambda _: _Known()).read
+    before, refs = known.get(prefix, {}), list_refs(workspace.layout.git_dir, prefix)
+    known[prefix] = {one: before[one] if one in before else _read(workspace, *one) for one in refs.items()}
+    return known[prefix]
 
 
 def _read(workspace: Workspace, ref: str, tip: ObjectId) -> Decided | None:

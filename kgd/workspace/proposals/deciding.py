@@ -29,7 +29,7 @@ from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 from kgd.workspace.parts import node_in
 from kgd.workspace.proposals import proposals, records
-from kgd.workspace.proposals.decided import accepted, archive, rejected
+from kgd.workspace.proposals.decided import Decided, accepted, archive, rejected
 from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, left_of, vet
 from kgd.workspace.proposals.records import Bundle, shared
 from kgd.workspace.publishing.adoption import check_signatures
@@ -162,18 +162,31 @@ def drop_merged(workspace: Workspace) -> None:
                 workspace.tell_uncommitted()
 
 
-def touches(workspace: Workspace, proposal: Proposal, accepted_in: str = "") -> Touched:
-    """Everything that the proposal changes, in total and in each of its commits that the tip lacks, or that the tip
-    lacked before the commit that accepted it.
+def touches(workspace: Workspace, proposal: Proposal) -> Touched:
+    """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
 
     Raises:
         Limit: The proposal has more than a thousand commits.
         Damaged: One of them is missing or cannot be read.
     """
-    tip = bytes.fromhex(workspace.tip)
-    if accepted_in:
-        tip = workspace.past.commit(bytes.fromhex(accepted_in)).parents[0]
-    return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
+    return _touched_by_commits(workspace, bytes.fromhex(workspace.tip), bytes.fromhex(proposal.commit))
+
+
+def nodes_of(workspace: Workspace, one: Decided) -> frozenset[Uri]:
+    """The nodes that a decided proposal changes; empty if they are unknown, or if it changes the settings.
+
+    Compares its commits, at the first call, with the tip before the acceptance or, for a rejected one, at this call.
+    """
+    if one.nodes is None:
+        tip = bytes.fromhex(workspace.tip)
+        try:
+            if made := one.decision.commit:
+                tip = workspace.past.commit(bytes.fromhex(made)).parents[0]
+            touched = _touched_by_commits(workspace, tip, bytes.fromhex(one.proposal.commit))
+        except KgdError:
+            return frozenset()
+        one.nodes = frozenset() if touched.settings else frozenset(touched.uris)
+    return one.nodes
 
 
 def _remove_accepted(workspace: Workspace, proposal: Proposal) -> None:
