@@ -10,6 +10,7 @@ import pytest
 from kgd.errors import NotFound
 from kgd.model.access import Principal, Scope
 from kgd.tools import SERVED
+from kgd.tools.proposals import seen
 from kgd.tools.session import Session
 from kgd.workspace.proposals import decided
 from tests.surfaces.conftest import Ask, upsert
@@ -149,6 +150,11 @@ def test_old_decisions_are_not_listed_and_their_acceptances_are_removed(
     bot = holds("propose", "/infra/**")
     ask.accept(name=propose(bot, "infra/a"))
     ask.reject(name=propose(bot, "infra/b"))
+    assert bot.proposals()["decided_lately"] == 2
+    with monkeypatch.context() as later:
+        later.setattr(seen, "LATELY", -1)
+        assert "decided_lately" not in bot.proposals()
+        assert "decided_proposals" not in bot.status()
     monkeypatch.setattr(decided, "DAYS", -1)
     assert ask.proposals(decided=True)["decided"] == []
     monkeypatch.setattr(decided, "MOST", 2)

@@ -175,7 +175,7 @@ def decided_for(session: Session, workspace: Workspace, name: str = "") -> Itera
 
 def decided_lately(session: Session, workspace: Workspace) -> list[Decided]:
     """The caller's own proposals that others decided in the last `LATELY` days, newest decision first."""
-    me, since = session.author(workspace).name, time.time() - LATELY * 86_400
+    me, since = session.author(workspace).name, workspace.now() - LATELY * 86_400
     return [
         one
         for one in decided.listed(workspace)
