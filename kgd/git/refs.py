@@ -121,9 +121,11 @@ def checked_out(git_dir: Path) -> str | None:
 def list_refs(git_dir: Path, prefix: str = "refs/") -> dict[str, ObjectId]:
     """All refs with this prefix, by name. Damaged and symbolic refs are left out."""
     found: dict[str, ObjectId | None] = {}
-    for folder, _, files in os.walk(git_dir / prefix.rpartition("/")[0]):
+    top = f"{git_dir}/"
+    for folder, _, files in os.walk(top + prefix.rpartition("/")[0]):
+        inside = folder.removeprefix(top)
         for file in files:
-            name = os.path.relpath(os.path.join(folder, file), git_dir)
+            name = f"{inside}/{file}"
             if name.startswith(prefix) and not name.endswith(".lock"):
                 try:
                     if (content := _loose(git_dir, name)) is not None:
@@ -322,7 +324,7 @@ def _loose(git_dir: Path, name: str) -> bytes | None:
     The directory may be another program's, so only plain files of bounded size are read, which cannot block.
     """
     try:
-        fd = os.open(git_dir / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(f"{git_dir}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -119,10 +119,11 @@ def _open_refs(workspace: Workspace) -> Iterator[tuple[str, ObjectId, str, str]]
     git_dir = workspace.layout.git_dir
     for ref, tip in list_refs(git_dir, PROPOSALS).items():
         yield ref, tip, ref.removeprefix(PROPOSALS), ""
-    refused = {*list_refs(git_dir, REJECTED).values()}
-    for ref, tip in list_refs(git_dir, INCOMING).items():
-        remote, marker, name = ref.removeprefix(INCOMING).partition("/proposals/")
-        if marker and tip not in refused:
+    incoming = [one for one in list_refs(git_dir, INCOMING).items() if "/proposals/" in one[0]]
+    refused = {*list_refs(git_dir, REJECTED).values()} if incoming else set()
+    for ref, tip in incoming:
+        remote, _, name = ref.removeprefix(INCOMING).partition("/proposals/")
+        if tip not in refused:
             yield ref, tip, f"{remote}/{name}", remote
 
 
