@@ -27,7 +27,7 @@ from kgd.graph.array_builder import ArrayStream, Frozen
 from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Layer, Layers, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.model.node import Json, Relation
-from kgd.model.uri import Uri, collision_key
+from kgd.model.uri import Uri, collision_key, is_own_key
 
 if TYPE_CHECKING:
     from kgd.graph.stored_graph import StoredGraph
@@ -503,14 +503,14 @@ class TwinIndex:
             self.add(uri)
 
     def add(self, uri: Uri) -> None:
-        if not _is_plain(uri):
+        if not is_own_key(uri):
             key = collision_key(uri)
             others = self._folded.get(key, ())
             if uri not in others:
                 self._folded[key] = tuple(sorted((*others, uri)))
 
     def discard(self, uri: Uri) -> None:
-        if not _is_plain(uri):
+        if not is_own_key(uri):
             key = collision_key(uri)
             left = tuple(u for u in self._folded.get(key, ()) if u != uri)
             if left:
@@ -521,7 +521,7 @@ class TwinIndex:
     def candidates(self, uri: Uri) -> list[Uri]:
         """Other URIs with the same key, in order; the first may not exist (it is the key, read as a URI)."""
         key = collision_key(uri)
-        plain = [Uri(key)] if _is_plain(key) and collision_key(key) == key else []
+        plain = [Uri(key)] if is_own_key(key) else []
         return [u for u in (*plain, *self._folded.get(key, ())) if u != uri]
 
 
@@ -538,11 +538,6 @@ def unique(edges: Iterable[Edge]) -> list[Edge]:
         if key not in cheapest or edge < cheapest[key]:
             cheapest[key] = edge
     return list(cheapest.values())
-
-
-def _is_plain(uri: str) -> bool:
-    """Whether the URI is its own collision key, found without computing the key (0.1 us instead of 3)."""
-    return uri.isascii() and uri.islower() and "%" not in uri
 
 
 MOST_NODES = 500

@@ -238,15 +238,15 @@ def workspace_id_from(text: str) -> str:
 
 def collision_key(uri: str) -> str:
     """A key that is equal for URIs whose names are equal on some file systems (NFKC, case-folded)."""
-    if not is_owned(uri) or _is_own_key(uri):
+    if not is_owned(uri) or is_own_key(uri):
         return uri
     path = path_of(uri).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return f"{scheme_of(uri)}://{workspace_of(uri)}/{unicodedata.normalize('NFKC', path).casefold()}"
 
 
-def _is_own_key(uri: str) -> bool:
-    """Whether an owned URI is certainly its own collision key; computing the key takes 5 us. The URI of the root of the
-    code tree is not."""
+def is_own_key(uri: str) -> bool:
+    """Whether a URI is certainly its own collision key, found without computing the key (0.1 us instead of 5). The URI
+    of the root of the code tree is not."""
     return uri.isascii() and uri.islower() and "%" not in uri and not uri.startswith("dir:")
 
 
