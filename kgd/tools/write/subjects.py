@@ -113,9 +113,10 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str, stric
     citation, warning = cited(session, workspace, text, at=at)
     path, _, symbol = citation.partition("#")
     uri = addressing.spell(session, workspace, citation, at=at)
-    if scheme_of(uri) == "concept" and symbol and file_paths.locate_existing(session, workspace, path):
-        uri, like = addressing.spell(session, workspace, path, at=at), _similar(session, workspace, path, symbol)
-        if strict and _lacks(session, workspace, path, symbol):
+    is_unknown = scheme_of(uri) == "concept" and symbol
+    if is_unknown and (place := file_paths.locate_existing(session, workspace, path)):
+        uri, like = addressing.spell(session, workspace, path, at=at), _similar(session, workspace, path, place, symbol)
+        if strict and _lacks(session, workspace, place, symbol):
             said = printable(f"{path[:200]} has no {symbol[:80]}")
             whole = f"Name a definition of the file, or the whole file as {printable(path)[:200]}."
             raise NotFound(said, at=at, next=f"{like[2:3].upper()}{printable(like[3:])}" if like else whole)
@@ -123,10 +124,9 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str, stric
     return uri, warning.replace("cites ", "is about ", 1)
 
 
-def _lacks(session: Session, workspace: Workspace, path: str, symbol: str) -> bool:
+def _lacks(session: Session, workspace: Workspace, place: str, symbol: str) -> bool:
     """Whether a file of code certainly has nothing of this name: kgd reads its language, and the name is not even in
     its text. Unknown for the holder of a token."""
-    place = file_paths.locate_existing(session, workspace, path) or path
     language = language_for(place, language_of(place))
     if session.principal is not None or language in ("", "manifest") or not is_readable(language):
         return False
@@ -135,9 +135,9 @@ def _lacks(session: Session, workspace: Workspace, path: str, symbol: str) -> bo
     return source is not None and not set(_WORDS(symbol)) <= set(_WORDS(source))
 
 
-def _similar(session: Session, workspace: Workspace, path: str, symbol: str) -> str:
-    """A question that suggests the symbols of a file with similar names; empty if there are none."""
-    place = file_paths.locate_existing(session, workspace, path) or path
+def _similar(session: Session, workspace: Workspace, path: str, place: str, symbol: str) -> str:
+    """A question that suggests the symbols of a file with similar names, after the path as it was given; empty if there
+    are none."""
     known = list(map(name_of, worktrees.symbol_lines(workspace, session.own_cwd, place)))
     last = symbol.rpartition(".")[2]
     found = addressing.alike(symbol, known)
