@@ -252,19 +252,21 @@ def later_paths(session: Session, workspace: Workspace, path: str) -> list[str]:
     None of them if the code tree has both the path and the new one: then these are two files. Takes a look-up for each
     step of the path.
     """
-    freshness, sees = Freshness.of(workspace), session.sight(workspace.id) or anybody
+    freshness = Freshness.of(workspace)
     place, slash = path.rstrip("/"), "/" if path.endswith("/") else ""
     uri = uri_at("file", workspace.id, place)
     moved = workspace.graph.resolve(uri) if uri else None
     found = {path_of(moved)} if moved and moved != uri and scheme_of(moved) == "file" else set[str]()
     for one in (place, *filter(None, above(place))):
         found |= {now + place[len(one) :] for now in freshness.renames_from(one)}
+    if not found:
+        return []
+    sees, is_here = session.sight(workspace.id) or anybody, is_known(session, workspace, place)
 
     def is_its(now: str) -> bool:
         uri = uri_at("dir" if slash else "file", workspace.id, now)
         return uri is not None and sees(uri) and not (is_here and is_known(session, workspace, now))
 
-    is_here = bool(found) and is_known(session, workspace, place)
     return [f"{now}{slash}" for now in sorted(found - {place}) if is_its(now)]
 
 
