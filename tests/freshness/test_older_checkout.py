@@ -55,6 +55,17 @@ def test_the_former_path_has_the_facts_in_a_checkout_from_before_the_rename(ask:
     assert (cited["text"], cited["state"], cited["file"]) == (f"{LOGIN}#sign", "verified", f"file://shop/{SESSION}")
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("facts")
+def test_the_area_of_the_former_path_has_the_facts_in_a_checkout_from_before_the_rename(ask: Ask, code: Path) -> None:
+    move_and_check_out_before(ask, code)
+    area = {"entityType": "atom", "name": "Login", "paths": [SESSION], "createdByTaskId": "https://example.org/1"}
+    uri = ask.manage_graph(operation="create", **area)["data"]["atom"]["id"]
+    facts = ask.area_facts(area=uri)["facts"]
+    assert {one["uri"]: one["files"] for one in facts} == {CITING: [SESSION], RELATED: [SESSION]}
+    assert ask.coverage(area=uri)["files"][0]["facts"] == 2
+
+
 @pytest.mark.usefixtures("facts")
 def test_a_relation_to_code_that_is_not_checked_out_yet_names_the_path_that_is(ask: Ask, code: Path) -> None:
     move_and_check_out_before(ask, code)

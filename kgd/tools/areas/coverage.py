@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
-from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
@@ -157,7 +156,7 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
     start = paging.index(paging.read("coverage", question, params.cursor), 0) if params.cursor else 0
     atlas = Atlas.of(workspace)
     with atlas.coverage(top) as known:
-        told = _Told(workspace, known)
+        told = _Told(session, workspace, known)
         if area is not None:
             told.files_of(answer, area, start, params.limit)
         else:
@@ -175,8 +174,8 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
 class _Told:
     """Answers about one state of the code tree, which other threads do not change."""
 
-    def __init__(self, workspace: Workspace, known: Coverage) -> None:
-        self._workspace, self._known = workspace, known
+    def __init__(self, session: Session, workspace: Workspace, known: Coverage) -> None:
+        self._session, self._workspace, self._known = session, workspace, known
 
     def folder(self, answer: CoverageResult, path: str, params: CoverageParams, start: int) -> None:
         """A page of the entries of a folder: its folders, then its files."""
@@ -225,12 +224,12 @@ class _Told:
         answer["total"] = self._known.top.files_of(area)
         answer["area"] = self._share(area, answer["total"])
         paths = self._known.files_of(area, start, limit)
-        former = CodeHistory.of(self._workspace).former(paths)
+        facts = _facts_of(self._session, self._workspace, paths)
         for path in paths:
             folder, _, name = path.rpartition("/")
             tally = self._known.at(folder)
             file = self._file(path, sorted(self._known.owners(tally, name)) if tally else [area])
-            answer["files"].append({**file, "facts": len(facts_of(self._workspace, path, former.get(path, ())))})
+            answer["files"].append({**file, "facts": len(facts[path])})
 
     def overlaps(self, answer: CoverageResult) -> None:
         found = self._known.overlaps()
@@ -390,7 +389,7 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
     area = ids.area(session, workspace, "atom", params.area, at="area")
     start = paging.index(paging.read("area_facts", area, params.cursor), 0) if params.cursor else 0
     paths, total = _files(workspace, area)
-    found = _found(workspace, area, paths)
+    found = _found(session, workspace, area, paths)
     uris = list(islice(found.paths, FACTS))
     versions = {uri: version for uri in uris if (version := workspace.node_version(uri))}
     doubts = marks(workspace, uris)
@@ -416,13 +415,17 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
     return answer
 
 
-def facts_of(workspace: Workspace, path: str, former: Iterable[str] = ()) -> list[Uri]:
-    """The nodes about a file, under its path or a `former` one, and the tasks that list it, without areas. Costs two
+def _facts_of(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict[str, list[Uri]]:
+    """The nodes about each file, also under its other paths, and the tasks that list it, without areas. Costs two
     look-ups for each path, and one for the tasks."""
-    uris = filter(None, (uri_at("file", workspace.id, one) for one in (path, *former)))
-    about = (one for uri in uris for one in code_facts.about_code(workspace, uri))
-    tasks = TaskFiles.of(workspace).listing([path]).get(path, ())
-    return [one for one in dict.fromkeys([*about, *tasks]) if _is_fact(one)]
+    others, tasks = file_paths.other_paths(session, workspace, paths), TaskFiles.of(workspace).listing(paths)
+    found = dict[str, list[Uri]]()
+    for path in paths:
+        places = (path, *(one.path for one in others.get(path, ())))
+        uris = filter(None, (uri_at("file", workspace.id, one) for one in places))
+        about = (one for uri in uris for one in code_facts.about_code(workspace, uri))
+        found[path] = [one for one in dict.fromkeys([*about, *tasks.get(path, ())]) if _is_fact(one)]
+    return found
 
 
 def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
@@ -435,16 +438,14 @@ def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
         return known.files_of(area, 0, FILES), known.top.files_of(area)
 
 
-def _found(workspace: Workspace, area: Uri, paths: Sequence[str]) -> _Facts:
+def _found(session: Session, workspace: Workspace, area: Uri, paths: Sequence[str]) -> _Facts:
     """The facts related to the area or its folders and the tasks that list these folders, then the facts about its
     files."""
     folders = _folders(workspace, area, paths)
     related = [edge.target for one in (area, *folders) for edge in workspace.graph.into(one)]
     tasks = TaskFiles.of(workspace).listing([f"{path_of(one)}/" for one in folders])
     found = _Facts({one: [] for one in (*related, *chain.from_iterable(tasks.values())) if _is_fact(one)})
-    former = CodeHistory.of(workspace).former(paths)
-    for path in paths:
-        mine = facts_of(workspace, path, former.get(path, ()))
+    for path, mine in _facts_of(session, workspace, paths).items():
         found.known += bool(mine)
         for uri in mine:
             found.paths.setdefault(uri, []).append(path)
