@@ -28,7 +28,7 @@ from kgd.git.staging import KGD, Staging
 from kgd.sync.round import REMEMBERED, Transport
 from kgd.sync.vetting import vet
 from kgd.workspace.proposals import records
-from kgd.workspace.proposals.decided import acceptance, accepted, archive, rejected
+from kgd.workspace.proposals.decided import Decision, acceptance, accepted, archive, rejected
 from kgd.workspace.proposals.proposals import free_name, is_name
 from kgd.workspace.proposals.records import Rejection
 from kgd.workspace.publishing.adoption import Host
@@ -434,8 +434,10 @@ class UpstreamProposals:
         workspace, commit = self._workspace, self._proposed(record)
         if rejection := self.rejection(name, commit.hex()):
             archive(workspace, name, commit, rejected(*rejection))
-        elif workspace.holds(commit) or acceptance(workspace, name, commit.hex()):
-            archive(workspace, name, commit, accepted(workspace, name, commit))
+        elif made := acceptance(workspace, name, commit.hex()):
+            archive(workspace, name, commit, made)
+        elif workspace.holds(commit):
+            archive(workspace, name, commit, Decision("accepted", "", workspace.now()))
         else:
             with contextlib.suppress(Overruled):
                 self._push(RefUpdate(self._prefix + name, None, record))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from kgd.errors import KgdError, Unavailable
@@ -177,8 +177,7 @@ def rejected(by: str, at: int, reason: str, withdrawn: bool) -> Decision:
 
 def accepted(workspace: Workspace, name: str, commit: ObjectId) -> Decision:
     """The acceptance of a proposal that is in the workspace, however it arrived there."""
-    found = acceptance(workspace, name, commit.hex())
-    return replace(found, nodes=()) if found else Decision("accepted", "", workspace.now())
+    return acceptance(workspace, name, commit.hex()) or Decision("accepted", "", workspace.now())
 
 
 def acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
