@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from typing import IO, Any
 from unittest.mock import patch
 
-from kgd.client.start import running
+from kgd.client import start as client
 from kgd.config import Home, one_thread_each
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,7 +136,7 @@ def start(
 
 def daemon(home: Home) -> None:
     """Start the daemon of a home unless one runs. A client in this process would start an interpreter for it."""
-    if not running(home):
+    if not client.running(home):
         run(["status", "--quiet"], Path("/"), {**os.environ, "KGD_HOME": home.config})
 
 
@@ -226,19 +226,23 @@ def _tell(end: int, number: int) -> None:
 
 
 def _fork_daemons(server: socket.socket) -> None:
-    """Fork the daemon that this process starts."""
-    usual = subprocess.run
+    """Fork the daemon that this process starts. The client's clock stands still until the server has imported it."""
+    usual, waited = subprocess.run, 0.0
 
     def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        nonlocal waited
         if command[: len(DAEMON)] != DAEMON:
             return usual(command, **options)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull, "rb") as nothing:
             streams = [file.fileno() for file in (nothing, out, err)]
-            words = command[len(DAEMON) :]
-            code = start(words, options["cwd"], os.environ, streams, program=SERVE, server=server).wait()
-            return subprocess.CompletedProcess(command, code, *(_text(file).encode() for file in (out, err)))
+            words, began = command[len(DAEMON) :], time.monotonic()
+            made = start(words, options["cwd"], os.environ, streams, program=SERVE, server=server)
+            waited += time.monotonic() - began
+            return subprocess.CompletedProcess(command, made.wait(), *(_text(file).encode() for file in (out, err)))
 
     subprocess.run = run  # type: ignore[assignment]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() - waited, sleep=time.sleep)
+    patch.object(client, "time", clock).start()
 
 
 class Parser(Process):
