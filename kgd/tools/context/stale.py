@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, NotRequired
 
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do
 from kgd.freshness.freshness import Freshness
+from kgd.graph.edges import BrokenLink
 from kgd.model.change import VERIFY, ChangeSet, subject_from
 from kgd.model.escaping import printable
 from kgd.model.fields import plain_weight
@@ -155,16 +156,20 @@ class BrokenResult(TypedDict):
 
 
 def broken(session: Session, params: BrokenParams) -> BrokenResult:
-    """List broken relations, sorted by missing node, source and type. Takes time linear in the number of missing nodes.
+    """List broken relations, sorted by missing node, source and type. Takes time linear in the number of missing nodes;
+    with `uri`, of relations to that node.
 
     Raises:
         KgdError: The workspace is unknown, or the cursor belongs to another call.
     """
     workspace = addressing.choose(session, params.workspace)
-    found, question = workspace.broken_links(), [workspace.id, params.uri]
-    if params.uri is not None:
-        target = _missing(session, workspace, params.uri, {one.target for one in found})
-        found = [one for one in found if one.target == target]
+    question = [workspace.id, params.uri]
+    if params.uri is None:
+        found = workspace.broken_links()
+    else:
+        target = _missing(session, workspace, params.uri)
+        edges = workspace.graph.into(target) if workspace.is_broken(target) else ()
+        found = sorted(BrokenLink(edge.target, edge.type, target, edge.weight) for edge in edges)
     after = paging.read("broken", question, params.cursor) if params.cursor else []
     rest = [one for one in found if [one.target, one.source, one.type] > after] if after else found
     answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
@@ -185,13 +190,13 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     return answer
 
 
-def _missing(session: Session, workspace: Workspace, text: str, known: Container[Uri]) -> Uri:
+def _missing(session: Session, workspace: Workspace, text: str) -> Uri:
     """The node that a text names. A path without a scheme is code if relations lead to missing code there: a terminal
     lists a missing file as a path, which would otherwise be the name of a concept."""
     uri = addressing.resolve(session, workspace, text)
-    place = "" if uri in known or ":" in text else file_paths.locate(session, workspace, text) or ""
+    place = "" if workspace.is_broken(uri) or ":" in text else file_paths.locate(session, workspace, text) or ""
     codes = (from_path(scheme, workspace.id, place.rstrip("/")) for scheme in ("file", "dir") if place)
-    return next((one for one in codes if one in known), uri)
+    return next(filter(workspace.is_broken, codes), uri)
 
 
 def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:

@@ -42,7 +42,7 @@ from kgd.ui.words import words_of
 
 FEW = 5
 BROKEN = 200
-"""Largest number of relations to a missing node that its page shows."""
+"""Largest number of relations to a missing node that its page lists."""
 LOOKED_THROUGH = 5
 """Largest number of history pages that are read to find the versions before and after a commit."""
 FORMS = ("relate", "append", "move")
@@ -216,8 +216,8 @@ def raw(visit: Visit) -> Handled:
 
 def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
     """Show that a node does not exist, with the relations to it, similar nodes and its former commits."""
-    broken = visit.tried("broken", uri=lacking.uri, limit=BROKEN).get("broken", ()) if not as_of else ()
-    to_it = next((one["links"] for one in broken if one["uri"] == lacking.uri), ())
+    broken = () if as_of else visit.tried("broken", uri=lacking.uri, limit=BROKEN).get("broken", ())
+    to_it = broken[0]["links"] if broken else ()
     return Page(
         "node_missing.html",
         {
