@@ -68,7 +68,7 @@ STEPS = 5
 def moved(answer: Answer) -> None:
     """Print the outcome of a move in one line instead of a new and a deleted node."""
     created, deleted = answer.get("created", []), answer.get("deleted", [])
-    if answer.get("moved"):
+    if any(one["facts"] for one in answer.get("moved", ())):  # otherwise only the node of a file moved
         put(answer)
         for one in answer["moved"]:
             say(f"{counted(one['facts'], 'facts')} moved from {one['path']} to {one['to']}")

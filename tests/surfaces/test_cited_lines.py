@@ -121,6 +121,7 @@ def test_a_fact_about_a_name_that_code_does_not_have_is_refused(ask: Ask, name: 
     related = {"op": "relate", "source": "concept:a", "target": f"{KEYS}#{name}", "type": "uses"}
     for call, given, at in (
         (ask.remember, {"text": "Keys rotate daily.", "about": ["README.md", f"{KEYS}#{name}"]}, "about[1]"),
+        (ask.remember, {"text": "Keys rotate daily.", "cites": ["README.md", f"{KEYS}#{name}"]}, "cites[1]"),
         (ask.put, {"changes": [upsert("b", relations=[{"type": "uses", "target": f"./{KEYS}#{name}"}])]}, ""),
         (ask.put, {"changes": [upsert("a"), related]}, ""),
     ):

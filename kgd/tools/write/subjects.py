@@ -115,13 +115,19 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str, stric
     uri = addressing.spell(session, workspace, citation, at=at)
     is_unknown = scheme_of(uri) == "concept" and symbol
     if is_unknown and (place := file_paths.locate_existing(session, workspace, path)):
-        uri, like = addressing.spell(session, workspace, path, at=at), _similar(session, workspace, path, place, symbol)
+        like = _similar(session, workspace, path, place, symbol)
         if strict and _lacks(session, workspace, place, symbol):
-            said = printable(f"{path[:200]} has no {symbol[:80]}")
-            whole = f"Name a definition of the file, or the whole file as {printable(path)[:200]}."
-            raise NotFound(said, at=at, next=f"{like[2:3].upper()}{printable(like[3:])}" if like else whole)
+            raise _unknown_name(path, symbol, like, at)
+        uri = addressing.spell(session, workspace, path, at=at)
         warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file{like}")
     return uri, warning.replace("cites ", "is about ", 1)
+
+
+def _unknown_name(path: str, symbol: str, like: str, at: str) -> NotFound:
+    """The refusal of the name of a symbol that a file does not have. `like` is the answer of `_similar`."""
+    whole = f"Name a definition of the file, or the whole file as {path[:200]}."
+    advice = printable(f"{like[2:3].upper()}{like[3:]}" if like else whole)
+    return NotFound(printable(f"{path[:200]} has no {symbol[:80]}"), at=at, next=advice)
 
 
 def _lacks(session: Session, workspace: Workspace, place: str, symbol: str) -> bool:
@@ -216,7 +222,7 @@ def cited_code(session: Session, workspace: Workspace, text: str, *, at: str) ->
     """The citation to store for a text, and a warning; see `cited_lines.cited`.
 
     Raises:
-        NotFound: The text looks like a path at which the code tree has nothing.
+        NotFound: The text looks like a path at which the code tree has nothing, or the file does not have the symbol.
     """
     citation, warning = cited(session, workspace, text, at=at)
     code, one = Freshness.of(workspace).code, citations.parse(citation, workspace.id)
@@ -224,6 +230,9 @@ def cited_code(session: Session, workspace: Workspace, text: str, *, at: str) ->
         uri = uri_at("file", workspace.id, one.path)
         said = f"the code tree has no {printable(one.path)[:200]}"
         raise NotFound(said, at=at, next=_nearest(workspace, uri, one.path, CODE_TREE))
+    if one is not None and one.symbol and not one.at and _lacks(session, workspace, one.path, one.symbol):
+        like = _similar(session, workspace, one.path, one.path, one.symbol)
+        raise _unknown_name(one.path, one.symbol, like, at)
     return citation, warning
 
 
