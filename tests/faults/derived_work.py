@@ -40,7 +40,8 @@ def children(parent: int | None = None) -> dict[int, str]:
                 words = (place / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
                 above = int((place / "stat").read_text().rpartition(")")[2].split()[1])
                 program = next((program for program in PROGRAMS if program in words), None)
-                if program and above == (parent or os.getpid()):
+                is_child = above == (parent or os.getpid()) and "tests.forked" not in words  # not what forks parsers
+                if program and is_child:
                     found[int(place.name)] = program
     return found
 
