@@ -91,8 +91,7 @@ class Process:
     """A running command or hub."""
 
     def __init__(self, told: socket.socket) -> None:
-        self._told = told
-        self.pid = int(told.recv(16))
+        self._told, self.pid = told, _number(told)
         self.returncode: int | None = None
         self.stderr: IO[str] | None = None
 
@@ -100,15 +99,19 @@ class Process:
         """Return the exit code, negative after a signal. Raises TimeoutError after `timeout` seconds."""
         if self.returncode is None:
             self._told.settimeout(timeout)
-            told = self._told.recv(16)
+            self.returncode = _number(self._told)
             self._told.close()
-            assert told, "the process that forks has ended"
-            self.returncode = int(told)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)
+
+
+def _number(told: socket.socket) -> int:
+    said = told.recv(16)
+    assert said, "the process that forks has ended"
+    return int(said)
 
 
 def start(

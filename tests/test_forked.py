@@ -20,6 +20,7 @@ from kgd.workspace import child_process
 from kgd.workspace.child_process import ChildProcess
 from tests import forked
 from tests.daemon.conftest import end_daemon
+from tests.faults.derived_work import children
 
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
@@ -110,6 +111,7 @@ def test_a_forked_parser_that_does_not_end_in_time_can_be_killed() -> None:
     parser = forked.Parser(["a.sqlite", "/"], None)
     with pytest.raises(subprocess.TimeoutExpired):
         parser.wait(0.01)  # it waits for orders
+    assert forked.PARSER not in children().values(), "tests that kill parsers spare the process that forks them"
     parser.kill()
     assert parser.wait() == -signal.SIGKILL
     for stream in (parser.stdin, parser.stdout):
