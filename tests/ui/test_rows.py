@@ -123,3 +123,13 @@ def test_the_page_of_an_author_names_the_other_authors_of_a_conflict(page: Page)
     expect(line).to_have_text(
         re.compile(r"^gotcha · \d+ weeks ago.* · since changed by Bob Builder, Ann Person$", re.S)
     )
+
+
+def test_the_numbers_of_an_author_lead_to_the_conflicts_and_the_stale_facts(page: Page) -> None:
+    at(page, "author?name=Carla+Moreno")
+    attention = page.locator(".numbers > div", has_text="Needs attention")
+    attention.get_by_role("link", name="2 stale").click()
+    expect(page).to_have_url(re.compile("#stale$"))
+    expect(page.get_by_role("region", name="Stale facts").locator("li")).to_have_count(2)
+    attention.get_by_role("link", name="2 conflicts").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Conflicts")
