@@ -359,6 +359,7 @@ class Ui:
         """Return the variables of every page."""
         return {
             "visit": visit,
+            "has_pages": bool(visit and visit.workspace and visit.opens()),
             "proof": proof(key),
             "notice": None,
             "navigation": NAVIGATION.items(),

@@ -209,6 +209,14 @@ class Visit:
         entries = self.daemon.registry.current().entries if self.record is None else {}
         return {id: entry.hub for id, entry in entries.items() if entry.hub}
 
+    def opens(self) -> bool:
+        """Whether the workspace can be opened. Costs little if it is open."""
+        try:
+            addressing.choose(self.session(), self.workspace)
+        except (KgdError, GitFailed):
+            return False
+        return True
+
     def text(self, name: str) -> str:
         """Return a field of the form with normalised line ends and without surrounding whitespace."""
         return self.form.get(name, "").replace("\r\n", "\n").strip()

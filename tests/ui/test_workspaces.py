@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,9 +123,22 @@ def test_a_workspace_that_is_gone_has_its_problem_in_each_list_and_a_way_back(
         expect(card).not_to_contain_text("Not open now")
         assert axe(page) == []
         page.goto(page.url + "w/gone/overview")
-        expect(page.locator("h1")).to_have_text("Not available")
-        watched.troubles.clear()  # the browser notes the answer of 503
-        page.get_by_role("link", name="All workspaces").click()
+        expect(page.locator("h1")).to_have_text("gone cannot be opened")
+        links = page.get_by_role("link", name=re.compile("Overview|Review|Conflicts|Search|Write"))
+        expect(links, "they would lead to the same error").to_have_count(0)
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert axe(page) == []
+        page.get_by_role("link", name="Try again").click()
+        expect(page.locator("h1")).to_have_text("gone cannot be opened")
+        watched.troubles.clear()  # the browser notes each answer of 503
+        account(page).get_by_role("link", name="Settings of gone").click()
+        expect(page.get_by_role("navigation", name="Pages")).to_have_count(0)
+        page.get_by_role("main").get_by_role("link", name="shop").first.click()
+        expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+        page.goto(page.url.replace("/shop/", "/gone/"))
+        watched.troubles.clear()
+        page.get_by_role("main").get_by_role("link", name="All workspaces").click()
         expect(page.locator("h1")).to_have_text("Workspaces")
     finally:
         registry.write_text(good)
