@@ -148,6 +148,8 @@ class FieldRow:
     marks: tuple[Mark, ...]
     name: str = ""
     """The field's path, by which a tool knows it."""
+    target: str = ""
+    """The name of the target, if the field is a relation and the name is known."""
 
     @property
     def pairs(self) -> list[Pair]:
@@ -179,7 +181,7 @@ class FieldRow:
         head, *rest = split(self.name) if self.name else [""]
         before, after = self.text("same", "del"), self.text("same", "ins")
         if head == "relations" and len(rest) == 2:
-            change = f"{'' if after else 'no longer '}{words_of(rest[0])} {name_of(rest[1])}"
+            change = f"{'' if after else 'no longer '}{words_of(rest[0])} {self.target or name_of(rest[1])}"
             return f"{change}: {', '.join(after.splitlines())}" if before and after else change
         if head in LONG or self.name == VERIFIED or before == after == "":
             return self.title
@@ -298,13 +300,14 @@ def _relation_in(subject: str, uri: str) -> str:
     return "relate" if rest == subject else "unrelate"
 
 
-def titled(field: str) -> str:
-    """Return the label of a field: ``data/owner`` is *owner (data)*."""
+def titled(field: str, names: Mapping[str, str] | None = None) -> str:
+    """Return the label of a field: ``data/owner`` is *owner (data)*. The target of a relation has its name in `names`,
+    or else its URI."""
     head, *rest = split(field)
     match head:
         case "relations" if len(rest) >= 2:
             what = f", its {' / '.join(rest[2:])}" if len(rest) > 2 else ""
-            return f"relation “{words_of(rest[0])}” to {rest[1]}{what}"
+            return f"relation “{words_of(rest[0])}” to {(names or {}).get(rest[1]) or rest[1]}{what}"
         case "data" if rest and field not in TITLES:
             return f"{' / '.join(rest)} (data)"
         case "memories" if rest:
@@ -518,16 +521,39 @@ def clipped(mark: Mark) -> Mark:
     return Mark(mark.kind, f"{mark.text[:LONGEST_MARK]}… ({len(mark.text):,} characters)")
 
 
+def named_in(diff: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the URIs whose names the rows of a diff show: its nodes, then the targets of their changed relations."""
+    nodes = list(diff)
+    targets = (target_of(name) for one in nodes for name in one["fields"])
+    return [*(one["uri"] for one in nodes), *dict.fromkeys(filter(None, targets))]
+
+
+def target_of(field: str) -> str:
+    """Return the URI of a relation's target, from the field of the relation; empty for any other field."""
+    head, *rest = split(field)
+    return rest[1] if head == "relations" and len(rest) > 1 else ""
+
+
 def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> list[NodeRow]:
-    """Return the nodes of a tool's `diff`, each with its fields in reading order; `names` maps URIs to names."""
+    """Return the nodes of a tool's `diff`, each with its fields in reading order; `names` maps the URIs of `named_in`
+    to names."""
+    names = names or {}
+
+    def fields(one: Mapping[str, Any]) -> Iterator[FieldRow]:
+        for name in sorted(one["fields"], key=_reading_order):
+            yield _row(name, one["change"], one["fields"][name], names)
+
     return [
         NodeRow(
             one["uri"],
-            (names or {}).get(one["uri"], ""),
+            names.get(one["uri"], ""),
             one["change"],
             (
                 *_reason(one),
-                *(_row(name, one["change"], one["fields"][name]) for name in sorted(one["fields"], key=_reading_order)),
+                *(
+                    _row(name, one["change"], one["fields"][name], names)
+                    for name in sorted(one["fields"], key=_reading_order)
+                ),
             ),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
@@ -544,11 +570,11 @@ def _reading_order(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST) + (name == VERIFIED)
 
 
-def _row(name: str, change: str, field: Mapping[str, Any]) -> FieldRow:
+def _row(name: str, change: str, field: Mapping[str, Any], names: Mapping[str, str]) -> FieldRow:
     """Return a changed field. The ids of verified code are not for readers."""
     if name == VERIFIED:
         return FieldRow("verified", (Mark("same", "for the code of that time"),), name)
-    return FieldRow(titled(name), _marks_of(change, field), name)
+    return FieldRow(titled(name, names), _marks_of(change, field), name, names.get(target_of(name), ""))
 
 
 def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:
@@ -564,7 +590,7 @@ def previewed_commit(visit: Visit, would: Mapping[str, Any] | None) -> dict[str,
     """Return the commit of a dry run, for the template macro `commit_shown`."""
     if would is None:
         return {"message": "", "author": "", "rows": [], "more": 0}
-    found = rows(would["diff"], titles(visit, [one["uri"] for one in would["diff"]]))
+    found = rows(would["diff"], titles(visit, named_in(would["diff"])))
     for one in would.get("files", ()):
         change = "created" if one["before"] is None else "deleted" if one["after"] is None else "changed"
         text = FieldRow("text", marks(one["before"] or "", one["after"] or ""))

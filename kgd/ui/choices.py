@@ -101,9 +101,9 @@ class Choice:
     parts: Mapping[int, str] | None = None
 
 
-def disputes(conflict: Mapping[str, Any]) -> list[Dispute]:
-    """Return the fields of a conflict of the tool `conflicts`."""
-    return [_dispute(conflict, name, field) for name, field in conflict["fields"].items()]
+def disputes(conflict: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[Dispute]:
+    """Return the fields of a conflict of the tool `conflicts`; `names` maps the targets of relations to names."""
+    return [_dispute(conflict, name, field, titled(name, names)) for name, field in conflict["fields"].items()]
 
 
 def kind_of(uri: str, name: str) -> str:
@@ -187,7 +187,7 @@ def resolution(found: Sequence[Dispute], chosen: Sequence[Choice]) -> dict[str, 
     }
 
 
-def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -> Dispute:
+def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any], title: str) -> Dispute:
     kind, base, shown_now = kind_of(conflict["uri"], name), field["base"], field["shown"]
     letters = {side["side"]: side["value"] for side in field["sides"]}
     sides = list(letters.values())
@@ -220,7 +220,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
         conflict["id"],
         conflict["uri"],
         name,
-        titled(name),
+        title,
         kind,
         tuple(shown),
         before or "",

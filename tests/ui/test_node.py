@@ -523,6 +523,25 @@ def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> N
     assert axe(page) == []
 
 
+def test_changes_of_relations_name_their_targets(desk: Desk, page: Page) -> None:
+    keys, kiln = "concept://shop/related/keys", "concept://shop/related/kiln"
+    desk.put(keys, name="Key store")
+    missing = {"type": "calls", "target": "concept://shop/related/none"}
+    relations = [{"type": "depends_on", "target": keys, "weight": 0.5}, missing]
+    created = desk.put(kiln, name="Kiln", summary="Burns clay", relations=relations)["commit"]
+    relate = {"op": "relate", "source": kiln, "type": "depends_on", "target": keys, "weight": 0.75}
+    changed = desk.call("put", changes=[relate])["commit"]
+    at(page, f"node/history?uri={kiln}")
+    titles = page.locator(".history .what, .history tbody th")
+    expect(titles.filter(has_text="Relation “depends on” to Key store")).to_have_count(2)
+    expect(titles.filter(has_text="Relation “calls” to concept://shop/related/none")).to_have_count(1)
+    for commit in (created, changed):
+        at(page, f"change?commit={commit}")
+        expect(page.get_by_role("main")).to_contain_text("elation “depends on” to Key store")
+    at(page, "review?since=yesterday")
+    expect(page.locator("[data-row]", has_text="Kiln").first).to_contain_text("elation “depends on” to Key store")
+
+
 def test_a_node_citing_changed_code_is_marked_and_verified(desk: Desk, page: Page) -> None:
     uri = "insight://shop/sign"
     desk.put(uri, name="Signing", summary="sign returns the token", data={"cites": ["src/auth/session.py#sign"]})

@@ -11,8 +11,8 @@ from typing import Any
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
-from kgd.ui.changes import reasons_of, rows, titled
-from kgd.ui.node_reading import cited, lead, names
+from kgd.ui.changes import reasons_of, rows, target_of, titled
+from kgd.ui.node_reading import cited, lead, names, titles
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.rendering import counted, listed_words, stale_reason
@@ -149,17 +149,19 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
     disputed, *others = one["fields"].values()
     texts = [side.get("value") for side in disputed["sides"]]
     if others or len(texts) != 2 or any(not isinstance(text, str) or len(text) > SHORT for text in texts):
-        about = versions_of(one["fields"])
+        targets = [target for field in one["fields"] if (target := target_of(field))]
+        about = versions_of(one["fields"], titles(visit, targets))
         return Card(name, to, said=about, actions=actions)
     reasons = reasons_of(visit, (side["commit"] for side in known_sides(one)))
     (field,) = listed(one, reasons)["fields"]
     return Card(name, to, versions=field["sides"], actions=actions)
 
 
-def versions_of(fields: Mapping[str, Any]) -> str:
+def versions_of(fields: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
     """Say how many versions of its fields a conflict has: ``Two versions of the summary and tags.``"""
+    told = listed_words([titled(field, names) for field in fields])
     most = max(len(field["sides"]) for field in fields.values())
-    return f"{'Two' if most == 2 else most} versions of the {listed_words([titled(field) for field in fields])}."
+    return f"{'Two' if most == 2 else most} versions of the {told}."
 
 
 def _proposals(visit: Visit, status: Mapping[str, Any]) -> Iterator[Card]:

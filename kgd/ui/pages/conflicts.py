@@ -14,6 +14,7 @@ from kgd.ui.changes import (
     are_lists,
     marked,
     marked_items,
+    named_in,
     newer,
     previewed_commit,
     reasons_of,
@@ -48,14 +49,14 @@ def listing(visit: Visit) -> Handled:
         return _suggestions(visit)
     uri = visit.query.get("uri", "").strip()
     answer = visit.call("conflicts", uri=uri or None, limit=LISTED, cursor=visit.query.get("cursor") or None)
-    known = titles(visit, [one["uri"] for one in answer["conflicts"]])
+    known = titles(visit, named_in(answer["conflicts"]))
     reasons = reasons_of(visit, (side["commit"] for one in answer["conflicts"] for side in known_sides(one)))
     told = [
         {
             "id": one["id"],
             "uri": one["uri"],
             "name": known.get(one["uri"], ""),
-            **listed(one, reasons),
+            **listed(one, reasons, known),
         }
         for one in answer["conflicts"]
     ]
@@ -79,16 +80,19 @@ def known_sides(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [side for field in one["fields"].values() for side in field["sides"] if "commit" in side]
 
 
-def listed(one: Mapping[str, Any], reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
+def listed(
+    one: Mapping[str, Any], reasons: Mapping[str, str] | None = None, names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the kind of a conflict, and its fields with shortened versions. It `is_short` if the list shows all
     versions as a whole, so that a reader can choose there.
 
     Args:
         reasons: Messages by commit, for the versions.
+        names: Names by URI, for the targets of relations.
     """
     fields = [
         {
-            "title": titled(name),
+            "title": titled(name, names),
             "name": name,
             "before": _before(one["uri"], name, field),
             "sides": _excerpts(one["uri"], name, field, reasons or {}),
@@ -213,9 +217,9 @@ def _look(visit: Visit, ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], li
 
 def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, error: KgdError | None = None) -> Handled:
     """Show the versions side by side, with a form to choose."""
-    groups = [disputes(one) for one in found]
+    known = titles(visit, named_in(found))
+    groups = [disputes(one, known) for one in found]
     uris = list(dict.fromkeys(one["uri"] for one in found))
-    known = titles(visit, uris)
     others, is_of_node = 0, len(uris) == 1 and not uris[0].startswith("kgd://")
     if len(found) == 1 and kind_of(uris[0], "") != "setting":
         others = visit.call("conflicts", uri=uris[0], limit=1)["total"] - 1
@@ -259,7 +263,7 @@ def _settled(
             {
                 "settled": settled,
                 "message": commit["message"],
-                "rows": rows(commit["diff"]),
+                "rows": rows(commit["diff"], titles(visit, named_in(commit["diff"]))),
                 "open": answer["conflicts"],
             }
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.uri import name_of
-from kgd.ui.changes import VERIFIED, description_of, rows
+from kgd.ui.changes import VERIFIED, description_of, named_in, rows
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.node_reading import names, open_conflicts, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
@@ -49,7 +49,8 @@ def history(visit: Visit) -> Handled:
     uri = visit.required("uri")
     period = {name: value for name in ("since", "until") if (value := visit.query.get(name, "").strip())}
     answer = visit.call("history", uri=uri, diff=True, limit=COMMITS, cursor=visit.query.get("cursor"), **period)
-    shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
+    known = titles(visit, [name for commit in answer["commits"] for name in named_in(commit["diff"])])
+    shown = [{**one, "title": title(one, uri), "changes": rows(one["diff"], known)} for one in answer["commits"]]
     if not shown and not visit.query.get("cursor") and not period:
         raise NotFound("no commit has changed this node", at=uri, next="Check its URI.")
     conflicts = open_conflicts(visit, uri)
@@ -230,9 +231,9 @@ def change(visit: Visit, refused: KgdError | None = None) -> Handled:
         except KgdError as error:
             refused = error
     subject, _, body = found["message"].partition("\n")
-    resolved = [{"uri": one["uri"], **_resolved(one, found)} for one in found.get("resolved", ())]
-    about = [one["uri"] for one in [*found["diff"], *resolved]]
-    known = titles(visit, about)
+    of_nodes = [*found["diff"], *found.get("resolved", ())]
+    about, known = [one["uri"] for one in of_nodes], titles(visit, named_in(of_nodes))
+    resolved = [{"uri": one["uri"], **_resolved(one, found, known)} for one in found.get("resolved", ())]
     uri = visit.query.get("uri") or visit.form.get("uri", "")
     told = {
         "commit": found,
@@ -283,9 +284,9 @@ def approve(visit: Visit) -> Handled:
     return Redirect(visit.to("change", commit=following or commit, uri=uri), "Marked as reviewed." if following else "")
 
 
-def _resolved(one: Mapping[str, Any], commit: Mapping[str, Any]) -> dict[str, Any]:
+def _resolved(one: Mapping[str, Any], commit: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return a conflict that a commit resolved, with the chosen versions; the record has no authors."""
-    shown = listed(one)
+    shown = listed(one, names=names)
     changed: Mapping[str, Any] = next((row["fields"] for row in commit["diff"] if row["uri"] == one["uri"]), {})
     for field in shown["fields"]:
         for side in field["sides"]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
-from kgd.ui.changes import NodeRow, previewed_commit, rows
+from kgd.ui.changes import NodeRow, named_in, previewed_commit, rows
 from kgd.ui.node_reading import AREAS, code_beside, titles
 from kgd.ui.pages.review import ANY_TIME, BY, ReviewFilter, filter_of, found_by
 from kgd.ui.rendering import counted
@@ -69,7 +69,7 @@ def _shown(visit: Visit, id: str) -> dict[str, Any]:
     diff = found[0]["diff"][:SHOWN]
     return {
         "description": found[0].get("description", ""),
-        "rows": rows(diff, titles(visit, [node["uri"] for node in diff])),
+        "rows": rows(diff, titles(visit, named_in(diff))),
     }
 
 
@@ -159,7 +159,7 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
         raise NotFound("no open proposal has that name", at=id[:80], next="Open the list of proposals.")
     one = answer["proposals"][0]
     of = len(one["nodes"]) + one.get("more_nodes", 0)
-    known = titles(visit, [*(diff["uri"] for diff in one["diff"]), *one.get("conflicts", ())])
+    known = titles(visit, [*named_in(one["diff"]), *one.get("conflicts", ())])
     shown = rows(one["diff"], known)
     opened = {row.uri for row in shown} if of <= SHOWN or len(shown) == 1 else part.uris
     may_accept = visit.may("accept")

@@ -11,8 +11,8 @@ from kgd.errors import Invalid
 from kgd.tools.nodes import is_agent, moment
 from kgd.tools.operation import Answer
 from kgd.tools.parameters import moment_of
-from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
-from kgd.ui.node_reading import by_line, names
+from kgd.ui.changes import FieldRow, NodeRow, named_in, previewed_commit, rows
+from kgd.ui.node_reading import by_line, names, titles
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 from kgd.ui.words import labelled
@@ -217,14 +217,14 @@ def _unreviewed(visit: Visit, wanted: ReviewFilter, answer: Mapping[str, Any]) -
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
     """Return the authors, first those with changes that can be approved."""
-    known = names(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
+    known = names(visit, named_in(node for by in answer["authors"] for node in by["nodes"]))
     authors = [
         Author(
             by["author"],
             by_line(by),
             by["agent"],
             by["commits"],
-            tuple(_row(one, known.get(one["uri"], {})) for one in by["nodes"]),
+            tuple(_row(one, known) for one in by["nodes"]),
             by["group"],
             by.get("continued", False),
             by.get("continues", False),
@@ -234,16 +234,15 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
     return sorted(authors, key=lambda by: not by.days)
 
 
-def _author_of(commit: Mapping[str, Any]) -> Author:
-    client = commit.get("client", "")
-    changed = tuple(replace(one, commits=(commit["commit"],), at=commit["at"]) for one in rows(commit.get("diff", ())))
+def _author_of(commit: Mapping[str, Any], known: Mapping[str, str]) -> Author:
+    client, found = commit.get("client", ""), rows(commit.get("diff", ()), known)
+    changed = tuple(replace(one, commits=(commit["commit"],), at=commit["at"]) for one in found)
     return Author(commit["author"], by_line(commit), is_agent(client), 1, changed)
 
 
-def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
-    (row,) = rows(
-        [{**node, "change": CHANGES.get(node["change"], node["change"])}], {node["uri"]: card.get("name", "")}
-    )
+def _row(node: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> NodeRow:
+    card, shown = known.get(node["uri"], {}), {uri: known[uri]["name"] for uri in named_in([node]) if uri in known}
+    (row,) = rows([{**node, "change": CHANGES.get(node["change"], node["change"])}], shown)
     more = node.get("more_fields", 0)
     fields = (*row.fields, FieldRow(f"and {more} more fields", ())) if more else row.fields
     return replace(
@@ -265,7 +264,8 @@ def _commits(visit: Visit, wanted: ReviewFilter) -> dict[str, Any]:
     answer = visit.call(
         "history", since=begin, author=wanted.who or None, diff=True, limit=COMMITS, cursor=visit.query.get("cursor")
     )
-    shown = [_author_of(one) for one in answer["commits"]]
+    known = titles(visit, named_in(one for commit in answer["commits"] for one in commit.get("diff", ())))
+    shown = [_author_of(one, known) for one in answer["commits"]]
     return {"answer": answer, "authors": shown}
 
 
