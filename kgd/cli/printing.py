@@ -32,6 +32,7 @@ from kgd.cli.terminal import (
 )
 from kgd.memories.tasks import sections_in
 from kgd.model.escaping import fenced, fenced_line
+from kgd.model.uri import IN_SUMMARY
 
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
@@ -42,10 +43,6 @@ _IN_OTHER_LINES = frozenset(
 """Fields of a node that are part of other lines, or are not printed."""
 IN_CODE = frozenset({"file", "dir", "symbol"})
 """Schemes of nodes whose address says more than their name."""
-_IN_SUMMARY = frozenset(
-    ("file_type", "extension", "size_bytes", "line_count", "node_type", "file_count", "total_size", "depth")
-)
-"""Keys of the `data` of a file or folder that its summary repeats, or that its path shows."""
 _LEFT_OUT = {
     "max_nodes": ("nodes", "at least "),
     "budget": ("nodes", ""),
@@ -354,7 +351,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
                 continue
             if not is_terminal():
                 say(f"  {key}: {as_text(value)}")
-            elif key not in _IN_SUMMARY:
+            elif key not in IN_SUMMARY:
                 told = when(value) if key == "last_modified" else with_addresses(listed(value))
                 say(f"  {faint(f'{key}:')} {told}", hang=4)
     for key, value in node.get("others", {}).items():

@@ -34,6 +34,10 @@ CODE_TREE = ("file", "dir")
 """Schemes of nodes that come from the code tree itself."""
 IN_CODE = (*CODE_TREE, "symbol")
 """Schemes of nodes that come from the code tree, or from the content of its files."""
+IN_SUMMARY = frozenset(
+    ("file_type", "extension", "size_bytes", "line_count", "node_type", "file_count", "total_size", "depth")
+)
+"""Keys of the data of a file or directory that its summary repeats, or that its path shows."""
 DIRECTORY_TYPE = "concept"
 """The type label of directories; as a filter it selects only concepts."""
 

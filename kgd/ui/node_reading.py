@@ -381,8 +381,8 @@ def way_to(visit: Visit, uri: str) -> list[tuple[str, str]]:
 
 def above(visit: Visit, uri: str) -> list[tuple[str, str]]:
     """Return the parts of a node's path above it, each with the address of its node or, if there is none, of a search
-    below it."""
-    scheme, home = scheme_of(uri), workspace_of(uri)
+    below it. The parts above a file are its folders."""
+    scheme, home = "dir" if scheme_of(uri) == "file" else scheme_of(uri), workspace_of(uri)
     if home != visit.workspace or (scheme in DERIVED and scheme != "dir"):
         return []
     segments = segments_of(uri)[:-1]

@@ -89,8 +89,23 @@ def test_text_between_backticks_is_code_in_summaries_everywhere(desk: Desk, page
 def test_a_folder_leads_to_its_files_and_areas(desk: Desk, page: Page) -> None:
     at(page, "node?uri=dir://shop/src/auth")
     expect(page.locator(".title .aside").first).to_contain_text("folder")
+    expect(page.locator(".title .summary")).to_contain_text("2 files")
+    expect(page.get_by_role("main").locator("dt")).to_have_text(["contains", "is in", "Version", "URI"])
+    crumbs = page.get_by_role("navigation", name="Breadcrumbs")
+    expect(crumbs.get_by_role("link")).to_have_text(["Code", "src"])
     page.get_by_role("link", name="Files and areas of this folder").click()
     expect(page.get_by_role("link", name="session.py", exact=True)).to_be_visible()
+
+
+def test_the_relations_of_a_file_are_below_its_folders_and_lead_back_to_its_code(desk: Desk, page: Page) -> None:
+    at(page, "node?uri=file://shop/src/auth/session.py&view=node")
+    crumbs = page.get_by_role("navigation", name="Breadcrumbs")
+    expect(crumbs.get_by_role("link")).to_have_text(["Code", "src", "auth"])
+    expect(page.locator(".title .aside").first).to_have_text("file")
+    expect(page.get_by_role("heading", name="Data", exact=True)).to_have_count(0)
+    expect(page.locator("dt", has_text="Modified").locator("+ dd time")).to_be_visible()
+    page.get_by_role("link", name="Code and facts of this file").click()
+    expect(page.locator(".listing")).to_contain_text("def sign")
 
 
 def test_a_concurrent_edit_shows_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from kgd.codec import documents
-from kgd.drawing import in_words
+from kgd.drawing import in_words, shown_type
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.memories.tasks import CRITERIA, FILES, NEXT, items, read_paths, sections_in
 from kgd.model.fields import from_answer
-from kgd.model.uri import name_of, path_of, scheme_of
+from kgd.model.uri import CODE_TREE, IN_SUMMARY, name_of, path_of, scheme_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.node_reading import (
@@ -49,6 +49,8 @@ FORMS = ("relate", "append", "move")
 """Values of `do` in the address."""
 OWN_PLACE = ("cites", "verified", "renamed_code")
 """Keys of the data that the page shows as citations, or that only kgd reads."""
+CODE_TREE_DATA = (*IN_SUMMARY, "mime_type", "last_modified")
+"""Keys of the data of a file or folder that its summary repeats, or that the page shows among the details."""
 TALK = ("thread", "message")
 _PATH = re.compile(r"(?<!`)`([^`\s:#*]+/[^`\s:#*]+\.\w+)`(?!`)")
 MOST_FILES = 20
@@ -79,7 +81,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     cites = cited(visit, uri, as_of) if stored else []
     others = others_about_code(visit, found, cites) if not as_of else []
     may_advance = stored and writes and visit.may("advance")
-    own = (*OWN_PLACE, *(("sections",) if sections else ()), *(("status",) if task_status else ()))
+    of_tree = CODE_TREE_DATA if scheme_of(uri) in CODE_TREE else ()
+    own = (*OWN_PLACE, *of_tree, *(("sections",) if sections else ()), *(("status",) if task_status else ()))
     answer: dict[str, Any] = {
         "node": found,
         "as_of": found["origin"].get("commit", "") if as_of else "",
@@ -110,7 +113,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "refused": None,
         "words_of": words_of,
         "in_words": in_words,
-        "is_folder": scheme_of(uri) == "dir",
+        "shown_type": shown_type(found),
         "path_of": path_of,
         "change_at": lambda one: (
             visit.to("node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"])
