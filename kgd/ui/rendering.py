@@ -113,6 +113,7 @@ def _environment() -> Environment:
         "sentence": words.sentence,
         "commands": commands,
         "breakable": breakable,
+        "breakable_code": breakable_code,
         "unbroken": unbroken,
         "message": words.message,
         "place": words.place,
@@ -132,6 +133,10 @@ def _environment() -> Environment:
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
+
+
+_CODE_BREAK = re.compile(r"(<[^>]*>|&#?\w+;)|(?<=[\w)\]])(?=\.[^\W\d])|([(\[{,=]|(?<=\w)/)(?=\w)")
+"""A tag or an entity, or a place where a line of code may break."""
 
 
 def commands(text: str) -> Markup:
@@ -159,6 +164,16 @@ def unbroken(command: str) -> Markup:
 def breakable(path: str) -> Markup:
     """Render a path that can break after each `/` and `#`."""
     return Markup("<wbr>").join(re.split(r"(?<=[/#])", shown(path)))
+
+
+def breakable_code(line: Markup) -> Markup:
+    """Let a line of highlighted code break before a dot and after an opening bracket, a comma, `=` and a `/` in
+    a path, so that a narrow panel breaks no names.
+
+    >>> breakable_code(Markup('<b>a.b</b>(c.d(1.5, "&lt;"))'))
+    Markup('<b>a<wbr>.b</b>(<wbr>c<wbr>.d(<wbr>1.5, "&lt;"))')
+    """
+    return Markup(_CODE_BREAK.sub(lambda found: found[1] or f"{found[2] or ''}<wbr>", str(line)))
 
 
 def person(line: str) -> str:

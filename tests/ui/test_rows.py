@@ -90,6 +90,42 @@ def test_the_numbers_of_the_header_have_the_colours_of_their_marks(page: Page) -
     expect(pages.get_by_role("link", name="Review").locator(".count")).to_have_class("count")
 
 
+BROKEN_NAMES = """pre => {
+    const texts = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT), range = document.createRange(), found = [];
+    while (texts.nextNode()) {
+        for (const word of texts.currentNode.data.matchAll(/\\w+/g)) {
+            range.setStart(texts.currentNode, word.index);
+            range.setEnd(texts.currentNode, word.index + word[0].length);
+            const lines = new Set([...range.getClientRects()].map((one) => one.top));
+            if (lines.size > 1) found.push(word[0]);
+        }
+    }
+    return found;
+}"""
+"""The names in a box of code that begin in one line and end in another."""
+
+
+@pytest.mark.parametrize("place", ["node", "node/edit"])
+def test_code_in_a_narrow_panel_breaks_between_names(page: Page, place: str) -> None:
+    at(page, f"{place}?uri=gotcha://shop/the-provider-answers-503-after-it-has-charged")
+    code = page.locator(".cited pre.near")
+    expect(code).to_contain_text("hashlib.sha256(order.encode()).hexdigest()")
+    for width in (1200, 390, 340):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert code.evaluate(BROKEN_NAMES) == [], width
+        assert code.evaluate("one => one.scrollWidth <= one.clientWidth"), width
+    page.set_viewport_size({"width": 1200, "height": 800})
+
+
+def test_the_numbers_beside_the_knowledge_of_a_file_say_what_they_count(page: Page) -> None:
+    at(page, "file?path=shop/payments/provider.py")
+    known = page.get_by_role("region", name="What the team knows")
+    expect(known.locator("h2")).to_contain_text("4 facts about this file, 2 rules of its areas, 9 related facts")
+    expect(known.locator(".note")).to_have_count(4 + 2)
+    known.get_by_role("link", name="9 related facts").click()
+    expect(page.locator("#related > li").filter(visible=True)).to_have_count(9)
+
+
 @pytest.mark.parametrize("place", ["areas", "area?uri=atom://shop/payments", "author?name=Carla+Moreno", "workspaces"])
 def test_a_count_of_pending_work_is_a_link_that_looks_like_its_mark(page: Page, place: str) -> None:
     at(page, place)
