@@ -89,7 +89,11 @@ class _Publication:
         """Returns the unreadable files that wait in the work tree; none while the publication is off."""
 
     def health(self) -> tuple[Stage, ...]:
-        return tuple(self._stages.values())
+        """The stages. A publication that succeeded waits again as soon as the tip moves."""
+        stages, done = dict(self._stages), self._stages["publish"]
+        if done.state == "ok" and not self.is_in_step:
+            stages["publish"] = Stage("publish", "waiting", done.last_success, about=done.about)
+        return tuple(stages.values())
 
     @property
     def is_in_step(self) -> bool:
@@ -233,7 +237,7 @@ class Publication(_Publication):
         except RuntimeError:
             self._flusher.close()
             raise
-        self.wake, self.invalid_files = self._task.wake, self._edits.invalid_files
+        self.wake, self.invalid_files = self._follow_tip, self._edits.invalid_files
         self._task.wake()
 
     def _prepare(self, at_step: Callable[[str], None]) -> None:
@@ -251,9 +255,14 @@ class Publication(_Publication):
         record_abandoned(host, self._tree, self._plan_folder, self._edits)
         record_placed(host, self._published, self._tip, self._tree, self._edits)
         self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
-        self._flusher = Flusher([host.layout.work_tree, self._git_dir], lambda: self.wake())
+        self._flusher = Flusher([host.layout.work_tree, self._git_dir], lambda: self._task.wake())
 
     # ---- any thread
+
+    def _follow_tip(self) -> None:
+        """Publish as soon as the pause since the last publication is over: a pass before that would find nothing to
+        do."""
+        self._task.wake(max(0.0, self._not_before - time.monotonic()))
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Report paths of the work tree or git directory that may have changed (absolute or relative); None means any
@@ -344,11 +353,10 @@ class Publication(_Publication):
             log.exception("a publication failed")
             self._block("publish", f"a defect in kgd: {defect!r}"[:300], stuck=True)
         else:
-            in_step = self._published == self._tip
             self._stages["publish"] = Stage(
                 "publish",
-                "degraded" if self._flusher.failure else "ok" if in_step else "waiting",
-                self._clock() if in_step else self._stages["publish"].last_success,
+                "degraded" if self._flusher.failure else "ok",
+                self._clock() if self.is_in_step else self._stages["publish"].last_success,
                 self._flusher.failure,
                 about=self._staging.about(),
             )

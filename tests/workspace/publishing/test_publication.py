@@ -21,6 +21,7 @@ from kgd.git import refs
 from kgd.git.layout import Layout
 from kgd.model.change import Delete, Edit
 from kgd.workspace import workspace as module
+from kgd.workspace.publishing import publication
 from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.publishing.publication_plan import PlanFolder
 from kgd.workspace.publishing.work_tree import WorkTree, _no_exchange
@@ -55,6 +56,19 @@ def test_every_change_is_in_the_branch_the_index_and_the_work_tree_soon_after(de
     assert "name: New" in desk.file("n1").read_text()
     assert desk.git("diff", "--cached", "--name-only") == ""
     assert git(desk.tree.parent, "status", "--porcelain") == ""
+
+
+def test_a_commit_during_the_pause_after_a_publication_is_reported_as_waiting(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publication, "DEBOUNCE", 3_600.0)
+    desk.ws.submit(change(upsert("n1", name="First")))
+    desk.published()
+    desk.ws.submit(change(upsert("n1", name="Second")))
+    assert desk.ws.health()["publish"].state == "waiting"
+    assert "name: First" in desk.file("n1").read_text()
+    desk.ws.close()
+    assert "name: Second" in desk.file("n1").read_text()
 
 
 def test_a_deleted_node_takes_its_file_and_empty_folders_along(desk: Desk) -> None:
