@@ -346,24 +346,25 @@ def similar(
 ) -> tuple[Similar, ...]:
     """For the first few new nodes, the older nodes that share half of the words of their names, without those that they
     supersede. `replaced` has nodes that they supersede by relations that are not stored."""
-    found = (
-        (uri, _like(uri, name, predecessors(graph, uri, replaced.get(uri, ())), graph, text))
-        for uri, name in islice(named.items(), ASKED)
-        if name
-    )
-    return tuple(Similar(uri, like) for uri, like in found if like)
+    found = list[Similar]()
+    for uri, name in islice(named.items(), ASKED):
+        if alike := _like(uri, name, graph, text):
+            superseded = predecessors(graph, uri, replaced.get(uri, ()))
+            alike = [one for one in alike if one not in superseded]
+        if alike:
+            found.append(Similar(uri, tuple(alike[:SAID])))
+    return tuple(found)
 
 
-def _like(uri: Uri, name: str, replaced: Collection[Uri], graph: LiveGraph, text: TextIndex) -> tuple[Uri, ...]:
-    words = _words(name)
-    alike = []
+def _like(uri: Uri, name: str, graph: LiveGraph, text: TextIndex) -> list[Uri]:
+    """The other nodes that share half of the words of the names."""
+    words, alike = _words(name), list[Uri]()
     for found in text.named_like(name, LOOKED_AT):
-        other = graph.card(found)
-        if found in replaced or found == uri:
-            continue
-        if other and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
-            alike.append(found)
-    return tuple(alike[:SAID])
+        if found != uri and (other := graph.card(found)):
+            others = _words(other.name)
+            if 2 * len(words & others) >= len(words | others):
+                alike.append(found)
+    return alike
 
 
 def _words(name: str) -> set[str]:
