@@ -250,12 +250,15 @@ class Node:
         """The nodes that it declares to supersede."""
         return [one.target for one in self.relations if one.type.lower() == SUPERSEDES]
 
+    def relations_with(self, *added: Relation) -> tuple[Relation, ...]:
+        """Its relations with these added. Each replaces one with the same (type, target); of several such relations,
+        the last takes precedence."""
+        new = {relation.key: relation for relation in added}
+        return (*(relation for relation in self.relations if relation.key not in new), *new.values())
+
     def with_relation(self, *relations: Relation) -> Node:
-        """The node with these relations added. Each replaces an existing relation with the same (type, target); of
-        several such relations, the last takes precedence."""
-        added = {relation.key: relation for relation in relations}
-        others = (relation for relation in self.relations if relation.key not in added)
-        return replace(self, relations=(*others, *added.values()))
+        """The node with `relations_with` these relations."""
+        return replace(self, relations=self.relations_with(*relations))
 
     @property
     def is_bare(self) -> bool:

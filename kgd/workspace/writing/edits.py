@@ -115,11 +115,12 @@ def upserted(old: Node, edit: Upsert) -> Node:
     given |= {name: (*getattr(node, name), *added) for name in SETS if (added := getattr(edit, name))}
     if edit.source is not None:
         given["source"] = _with_known_keys(edit.source, node.source)
-    node = replace(node, **given, data=merged_data(node.data, edit.data), others=_replaced(node.others, edit.others))
-    node = _without_copied_name(old, node, is_named=edit.name is not None)
-    if not edit.relations:
-        return node
-    return node.with_relation(*(_with_others(new, node.relation(new.type, new.target)) for new in edit.relations))
+    given["data"] = merged_data(node.data, edit.data)
+    given["others"] = _replaced(node.others, edit.others)
+    if edit.relations:
+        added = (_with_others(new, node.relation(new.type, new.target)) for new in edit.relations)
+        given["relations"] = node.relations_with(*added)
+    return _without_copied_name(old, replace(node, **given), is_named=edit.name is not None)
 
 
 def _without_copied_name(old: Node, node: Node, *, is_named: bool) -> Node:
