@@ -680,9 +680,8 @@ class Workspace:
 
     # ---- inside
 
-    def _flushed(self, staged: Sequence[Staged[object]], old: ObjectId, new: ObjectId) -> None:
+    def _flushed(self, staged: Sequence[Staged[object]], new: ObjectId, tree: ObjectId) -> None:
         """Update memory in the thread that flushes, before callers are answered."""
-        tree = self._store.tree_of(new)
         if any(one.changed is None for one in staged):
             changes = self._served.load(tree)
         else:

@@ -86,6 +86,7 @@ class _Waiting:
 
 
 Flushed = Callable[[list[Staged[object]], ObjectId, ObjectId], None]
+"""Receives the staged changes, the new tip and its tree."""
 
 
 class Writer:
@@ -94,8 +95,7 @@ class Writer:
     Args:
         scratch: A folder on the repository's file system where ref locks are prepared.
         pending: The staged changes of the flush, for the jobs that follow.
-        flushed: Called after each flush, before callers are answered, with the staged changes and the old and new tip.
-            It must only update memory.
+        flushed: Called after each flush, before callers are answered. It must only update memory.
         moved: Called when the ref is not at the expected commit, with the actual tip and the former one.
         prepare: Called before jobs run, with the paths whose versions they ask for. One query for a whole flush: after
             each query, the thread waits for the interpreter lock behind all callers.
@@ -321,7 +321,7 @@ class Writer:
             self.unsigned += self._staging.unsigned
             self._staging.flushed()
             self._tip = head
-            self._announce(staged, old, head)
+            self._announce(staged, head)
         return None
 
     def _agree(self, old: ObjectId, head: ObjectId, also: Sequence[RefUpdate], held: contextlib.ExitStack) -> None:
@@ -358,14 +358,14 @@ class Writer:
         self.failure = ""
         self._staging.reset(self._store.tree_of(tip))
         self._tip = tip
-        self._announce([Staged(None, tip, None)], old, tip)
+        self._announce([Staged(None, tip, None)], tip)
         return None
 
-    def _announce(self, staged: list[Staged[object]], old: ObjectId, head: ObjectId) -> None:
+    def _announce(self, staged: list[Staged[object]], head: ObjectId) -> None:
         """Update memory after a durable flush. If that fails, the change is still in effect, and the next flush reloads
         memory."""
         try:
-            self._flushed(staged, old, head)
+            self._flushed(staged, head, self._staging.tree)
         except Exception:
             log.exception("the served graph could not be updated after a flush")
             self._astray = True
@@ -378,7 +378,7 @@ class Writer:
         self._staging.reset(self._store.tree_of(now))
         self._tip = now
         if now == head:
-            self._announce(staged, old, head)
+            self._announce(staged, head)
             return Unavailable(
                 "the change was written, but the disk did not confirm that it will stay",
                 next="Ask again with the same request_id: it applies once.",
