@@ -94,7 +94,8 @@ def put(session: Session, params: PutParams) -> PutResult:
     """Apply all changes as one commit, or none of them."""
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
     moved, told = list[MovedCode](), list[str]()
-    is_repeated = workspace.repeated(session.request(params.request_id)) is not None
+    has_moves = any(one.op == "move" for one in params.changes)
+    is_repeated = has_moves and workspace.repeated(session.request(params.request_id)) is not None
     changes = ChangeSet(
         edits(session, workspace, params.changes, moved, told, is_repeated=is_repeated),
         author=session.author(workspace),
@@ -131,10 +132,11 @@ def written(
     told: list[str] = []
     upserts = [edit for edit in changes.edits if isinstance(edit, Upsert)]
     has_atoms = any(scheme_of(edit.uri) == ATOM for edit in upserts)
-    if not workspace.repeated(session.request(changes.request_id)):
+    has_citations = any(CITES in edit.data for edit in upserts)
+    if (has_atoms or has_citations) and not workspace.repeated(session.request(changes.request_id)):
         if has_atoms:
             ids.check_molecules(session, workspace, changes.edits)
-        if any(CITES in edit.data for edit in upserts):
+        if has_citations:
             given, told = without_lines(session, workspace, changes.edits)
             changes = replace(changes, edits=given)
     unknown = unknown_types(session, workspace, changes.edits)
