@@ -209,7 +209,7 @@ def _in_this_tree(session: Session, workspace: Workspace, text: str) -> Uri | No
     owner = path.partition("/")[0]
     if not colon or scheme not in uris.CODE_TREE or session.principal is not None:
         return None
-    if owner == workspace.id or workspace.is_registered(owner) or owner in visible(session):
+    if owner == workspace.id or workspace.is_registered(owner) or is_visible(session, owner):
         return None
     try:
         encoded = [_bytes_of(segment) for segment in path.rstrip("/").split("/")]
@@ -274,7 +274,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
     else:
         uri = uris.from_path("concept", workspace, text.strip("/"))
     owner = uris.workspace_of(uri)
-    if owner is not None and owner not in visible(session):
+    if owner is not None and not is_visible(session, owner):
         raise _unknown(session, owner, at)
     return uri
 
@@ -287,24 +287,26 @@ def _refuse_place(session: Session) -> None:
 
 def visible(session: Session) -> list[str]:
     """The workspaces that the caller may know of."""
-    known = session.daemon.workspace_ids()
-    if session.principal is None:
-        return known
-    own = {scope.workspace for scope in session.principal.scopes}
-    return [id for id in known if id in own]
+    return [id for id in session.daemon.workspace_ids() if is_visible(session, id)]
+
+
+def is_visible(session: Session, id: str) -> bool:
+    """Whether the caller may know of a registered workspace."""
+    principal = session.principal
+    may_know = principal is None or any(scope.workspace == id for scope in principal.scopes)
+    return may_know and id in session.daemon.registry.current().entries
 
 
 def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> bool:
     """Whether `choose` would find an open workspace without reading the disk."""
     opened = session.daemon.opened()
-    ids = {workspace.id for workspace in opened}
-    if named:
-        return named in ids
-    texts = list(texts)
-    owners = [] if any(map(_is_bare, texts)) else [owner for text in texts if (owner := _owner_in(text)) is not None]
-    if owners:
-        return owners[0] in ids
-    return session.here in opened if session.here is not None else session.cwd is None and len(ids) == 1
+    if not named:
+        texts = list(texts)
+        owners = (owner for text in texts if (owner := _owner_in(text)) is not None)
+        named = None if any(map(_is_bare, texts)) else next(owners, None)
+    if named is not None:
+        return any(workspace.id == named for workspace in opened)
+    return session.here in opened if session.here is not None else session.cwd is None and len(opened) == 1
 
 
 def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
@@ -326,7 +328,7 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
     """
     uri = spell(session, workspace, text, at=at)
     owner = uris.workspace_of(uri)
-    if owner is not None and owner != workspace.id and owner not in visible(session):
+    if owner is not None and owner != workspace.id and not is_visible(session, owner):
         raise _unknown(session, owner, at)
     return uri
 
@@ -504,7 +506,7 @@ def _by_name(session: Session, named: str) -> Workspace:
         if found is None:
             raise NotFound("there is no workspace in that directory", at="workspace", next="Run `kgd up` there.")
         return found
-    if named not in visible(session):
+    if not is_visible(session, named):
         raise _unknown(session, named, "workspace")
     return _by_id(session, named)
 
@@ -533,7 +535,7 @@ def _from_text(session: Session, text: str) -> Workspace | None:
     owner = _owner_in(text)
     if owner is None or session.daemon.elsewhere.on_hub(owner):
         return None
-    if owner in visible(session):
+    if is_visible(session, owner):
         return _by_id(session, owner)
     if (here := own_workspace(session)) and _in_this_tree(session, here, text):
         return here
