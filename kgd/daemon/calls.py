@@ -198,8 +198,8 @@ class ContextStore:
     def resize(self, capacity: int) -> None:
         """Set the capacity of every context; a larger context shrinks at its next touch."""
         capacity = max(1, capacity)
-        with self._lock:
-            if capacity != self._capacity:
+        if capacity != self._capacity:
+            with self._lock:
                 self._capacity = capacity
                 for context in self._contexts.values():
                     context.capacity = capacity

@@ -45,6 +45,7 @@ _ROWS = (
     " JOIN authors AS updater ON updater.id = updated_by"
     " JOIN authors AS writer ON writer.id = written_by WHERE path IN ({})"
 )
+_ROW = _ROWS.format("?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class VersionFile(Database):
         return {path_of[path]: VersionRow(*row) for path, *row in self.rows_in(_ROWS, path_of)}
 
     def version(self, path: str) -> VersionRow | None:
-        row = self.row(_ROWS.format("?"), _digest(path))
+        row = self.row(_ROW, _digest(path))
         return VersionRow(*row[1:]) if row else None
 
     def bump(self, rows: Iterable[tuple[str, VersionRow]], *, head: str) -> None:

@@ -90,6 +90,8 @@ class Served:
     # ---- reading
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
+        if not self._invalid:
+            return ()
         with self._lock:
             return tuple(self._invalid[path] for path in sorted(self._invalid))
 

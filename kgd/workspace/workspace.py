@@ -575,10 +575,11 @@ class Workspace:
 
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
         """In-memory state of a feature for this workspace: created at the first call, dropped with the workspace."""
-        with self._beside_lock:
-            if kind not in self._beside:
-                self._beside[kind] = make(self)
-            found = self._beside[kind]
+        if (found := self._beside.get(kind)) is None:
+            with self._beside_lock:
+                if kind not in self._beside:
+                    self._beside[kind] = make(self)
+                found = self._beside[kind]
         assert isinstance(found, kind)
         return found
 
