@@ -108,7 +108,7 @@ class LiveGraph:
         """The nodes among these that a relation of these types may leave or enter. Builds no edges, so it costs little,
         even for many nodes; a node that is left out has no such relation."""
         layers, aliases, claims = self._layers, self._aliases, self._claims
-        changed, find, has = layers.changed, layers.arrays.find, layers.arrays.having(wanted)
+        changed, find, has = any(layers.changed), layers.arrays.find, layers.arrays.having(wanted)
         return [
             uri
             for uri in uris

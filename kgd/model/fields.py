@@ -112,15 +112,15 @@ _SHAPES: Mapping[Shape, tuple[Callable[[Any], Json], Callable[[Json], Any]]] = {
     ),
     Shape.DATA: (dict, lambda values: dict(values or {})),
 }
-_FORMS = {row.name: _SHAPES[row.shape] for row in NODE_FIELDS}
+FORMS = {row.name: _SHAPES[row.shape] for row in NODE_FIELDS}
 """For each shape, the functions from a field's value to its plain value, and back."""
-_WHOLE = frozenset(_FORMS) - {"relations", "data"}
+_WHOLE = frozenset(FORMS) - {"relations", "data"}
 """Fields that a field path names as a whole."""
 
 
 def plain(node: Node) -> dict[str, Json]:
     """The node as JSON-like values in canonical field order, defaults omitted; unknown keys follow, sorted."""
-    values = {name: write(value) for name, (write, _) in _FORMS.items() if (value := getattr(node, name))}
+    values = {name: write(value) for name, (write, _) in FORMS.items() if (value := getattr(node, name))}
     if node.type == default_type(node.uri):
         del values["type"]
     return values | in_order(node.others)
@@ -133,7 +133,7 @@ def from_plain(values: Mapping[str, Any]) -> Node:
         Invalid, Limit: The values are not the fields of a node.
     """
     try:
-        given = {name: read(values[name]) for name, (_, read) in _FORMS.items() if name in values}
+        given = {name: read(values[name]) for name, (_, read) in FORMS.items() if name in values}
         return Node(**given, others=others_in(values, FIELDS))
     except MALFORMED:
         raise Invalid("these are not the fields of a node", at="fields") from None
@@ -171,7 +171,7 @@ def field_of(node: Node | None, path: str) -> Json:
         return None
     if head in _WHOLE and not rest:
         value = getattr(node, head)
-        return _FORMS[head][0](value) if value else None
+        return FORMS[head][0](value) if value else None
     if head == "data" and rest:
         return value_at(node.data, rest)
     if head == "relations" and len(rest) >= 2:
@@ -208,7 +208,7 @@ def with_field(node: Node, path: str, value: Json) -> Node:
     head, *rest = split(path)
     try:
         if head in _WHOLE - {"uri"} and not rest:
-            changed: dict[str, Any] = {head: _FORMS[head][1](value)}
+            changed: dict[str, Any] = {head: FORMS[head][1](value)}
             return replace(node, **changed)
         if head == "data" and rest:
             return replace(node, data=with_value(node.data, rest, value))

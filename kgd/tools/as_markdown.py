@@ -75,7 +75,7 @@ def titled(node: Mapping[str, Any], home: str) -> str:
     uri, type, name = node["uri"], node.get("type", ""), line(node["name"])
     shown = address(uri, home)
     kind = f" ({line(type)})" if type not in ("", _USUAL_TYPES.get(uri.partition(":")[0], "resource")) else ""
-    is_in_address = not name or shown.endswith((f":{name}`", f"/{name}`"))
+    is_in_address = not name or (name in shown and shown.endswith((f":{name}`", f"/{name}`")))
     return f"{shown}{kind}" if is_in_address else f"{shown}{kind} {name}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -13,7 +14,7 @@ from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
 from kgd.model.conflict import Conflict
 from kgd.model.escaping import printable
-from kgd.model.fields import field_of, plain_weight
+from kgd.model.fields import FORMS, plain_weight
 from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
 from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.overlay.overlay import Overlay
@@ -280,12 +281,12 @@ class Found:
             _relation(self.workspace, r, bool(self.as_of) or not self._shows(r.target))
             for r in (self.stored.relations if self.stored else ())
         ]
-        known = {(answer["type"], answer["target"]) for answer in answers}
-        overlay = overlay_of(self.workspace) if self.served is not None else None
-        for edge in overlay.out(self.uri) if overlay else ():
-            if (edge.type, edge.target) not in known and self._shows(edge.target):
-                answers.append({"type": edge.type, "target": edge.target, "weight": edge.weight})
-        return sorted(answers, key=lambda answer: answer["weight"])
+        if self.served is not None and (overlay := overlay_of(self.workspace)):
+            known = {(answer["type"], answer["target"]) for answer in answers}
+            for edge in overlay.out(self.uri):
+                if (edge.type, edge.target) not in known and self._shows(edge.target):
+                    answers.append({"type": edge.type, "target": edge.target, "weight": edge.weight})
+        return sorted(answers, key=itemgetter("weight"))
 
     def incoming(self) -> list[IncomingAnswer]:
         sources = [self.workspace.history.graph_at(self.as_of)] if self.as_of else self.workspace.sources()
@@ -389,7 +390,7 @@ def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
     return (version if node is not None else None), node
 
 
-_IN_HEAD = tuple(name for name in (*SCALARS, *SETS) if name not in ("type", "name", "content"))
+_IN_HEAD = tuple((name, FORMS[name][0]) for name in (*SCALARS, *SETS) if name not in ("type", "name", "content"))
 
 
 def head(found: Found, asked: str) -> dict[str, Any]:
@@ -400,13 +401,12 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     node = found.stored or found.served
     assert node is not None
     answer: dict[str, Any] = {"uri": found.uri, "type": node.type, "name": node.title}
-    facts = dict(found.served.data) if found.served else {}
     answer["version"] = 0
     if asked != found.uri:
         answer["asked"] = asked
-    if data := {**facts, **node.data}:
+    if data := {**(found.served.data if found.served else {}), **node.data}:
         answer["data"] = data
-    answer |= {name: value for name in _IN_HEAD if (value := field_of(node, name))}
+    answer |= {name: form(value) for name, form in _IN_HEAD if (value := getattr(node, name))}
     if found.served and found.served.summary:
         answer.setdefault("summary", found.served.summary)
     if node.source:
@@ -506,8 +506,12 @@ def source(stored: Source) -> dict[str, Any]:
 
 def _relation(workspace: Workspace, stored: Relation, unchecked: bool) -> RelationAnswer:
     answer: RelationAnswer = {"type": stored.type, "target": stored.target, "weight": plain_weight(stored.weight)}
-    is_broken = not unchecked and workspace.is_broken(stored.target)
-    answer |= present(data=dict(stored.data), others=dict(stored.others), broken=is_broken)
+    if stored.data:
+        answer["data"] = dict(stored.data)
+    if stored.others:
+        answer["others"] = dict(stored.others)
+    if not unchecked and workspace.is_broken(stored.target):
+        answer["broken"] = True
     return answer
 
 

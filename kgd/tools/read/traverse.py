@@ -164,9 +164,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     asked, answer = _walked(session, params, room)
     if "alternatives" in params.include and asked.to is not None and params.cursor is None:
         _add_alternatives(session, params, answer, asked.to, room)
-    answer.update(
-        enter_working_set(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True)
-    )
+    shown: list[Uri] = [node["uri"] for node in answer["nodes"]]
+    answer.update(enter_working_set(session, params.context_id, shown, starting=True))
     if asked.workspace is not None and not asked.commit:
         note_reads(session, asked.workspace, answer, asked.starts, _shown(answer))
     return cast("TraverseResult", answer)
@@ -427,7 +426,10 @@ def _via(node: Visited, listed: Mapping[Uri, tuple[Step, ...]]) -> Via:
     # `types` may hide a predecessor, or the answer may list it with a cheaper path that is too long for `max_depth`.
     while at and not (len(known := listed.get(path[at].uri, ())) == at and known[-1] is path[at - 1]):
         at -= 1
-    answer = cast("Via", _step(path[last]))
+    uri, type, direction = path[last]
+    answer: Via = {"from": uri, "type": type}
+    if direction == "in":
+        answer["direction"] = "in"
     if at < last:
         answer["through"] = [_step(step) for step in path[at:last]]
     return answer
