@@ -348,10 +348,20 @@ class Workspace:
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
 
     def unreadable_edits(self) -> tuple[InvalidFile, ...]:
-        """A person's edits of nodes in the work tree that are not committed, because the files cannot be read;
-        without unreadable files that are committed."""
-        found = (one for one in self._publication.invalid_files() if one.uri is not None)
-        return tuple(one for one in found if self._served.invalid_file(one.path) is None)
+        """A person's edits of nodes, settings and other files of the workspace that are not committed, because the
+        files cannot be read; without unreadable files that are committed."""
+        tree = self._served.tree
+        return tuple(
+            one
+            for one in self._publication.invalid_files()
+            if self._served.invalid_file(one.path) is None
+            and (one.uri is not None or (tree and self._store.entry(tree, one.path)))
+        )
+
+    @property
+    def branch_refusal(self) -> KgdError | None:
+        """Why a person's own commits on the visible branch are not merged; None if they are, or wait for a moment."""
+        return self._publication.refusal
 
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
         return self.graph.broken_links(limit, known=lambda target: not self.is_broken(target))

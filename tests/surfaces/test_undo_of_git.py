@@ -134,6 +134,21 @@ def test_undo_of_a_commit_that_created_an_unreadable_file_removes_it(told: Ask, 
     until(lambda: not (ws.layout.work_tree / "nodes/concept/c.yaml").exists())
 
 
+def test_undo_of_a_commit_to_a_file_that_was_never_readable_restores_its_former_bytes(told: Ask, ws: Workspace) -> None:
+    commit_by_hand(ws, "c", BROKEN)
+    commit_by_hand(ws, "c", BROKEN + "x")
+    first = told.undo(commit="HEAD~1")
+    assert (first["commit"], first["warnings"][0]) == (
+        None,
+        "nodes/concept/c.yaml has changed since and was not reverted",
+    )
+    told.undo()
+    until(lambda: (ws.layout.work_tree / "nodes/concept/c.yaml").read_text() == BROKEN)
+    told.undo()
+    until(lambda: not (ws.layout.work_tree / "nodes/concept/c.yaml").exists())
+    assert names(told) == {"a", "b"}
+
+
 def test_undo_of_a_commit_that_broke_a_file_keeps_a_later_repair(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "a", BROKEN)
     commit_by_hand(ws, "a", "uri: concept://shop/a\nsummary: repaired\n")
@@ -185,3 +200,47 @@ def test_undo_refuses_to_revert_a_commit_instead_of_an_unreadable_edit(told: Ask
     git(ws.layout.work_tree, "restore", "--", "nodes/concept/b.yaml")
     assert file.read_text() == kept
     assert told.undo()["reverted"]["message"] == "second"
+
+
+def test_undo_refuses_to_revert_a_commit_instead_of_an_unreadable_edit_of_the_settings(
+    told: Ask, ws: Workspace
+) -> None:
+    (ws.layout.work_tree / "kgd.yaml").write_text("kgd: [\n")
+    with pytest.raises(InvariantViolation, match="an edit by hand cannot be read") as refused:
+        told.undo()
+    assert refused.value.at == "kgd.yaml:2"
+    assert "restore -- kgd.yaml" in refused.value.next
+    assert names(told) == {"a", "b"}
+
+
+def test_undo_refuses_to_revert_a_commit_instead_of_a_commit_that_broke_the_settings(told: Ask, ws: Workspace) -> None:
+    work_tree = ws.layout.work_tree
+    settings = git(ws.layout.git_dir, "show", "refs/kgd/head:kgd.yaml")
+    (work_tree / "kgd.yaml").write_text("kgd: [\n")
+    git(work_tree, "commit", "-qam", "change settings")
+    with pytest.raises(InvariantViolation, match="your newest commits with git are not merged") as refused:
+        told.undo()
+    assert refused.value.at == "kgd.yaml:2"
+    command = refused.value.next.split("`")[1]
+    assert names(told) == {"a", "b"}
+    git(work_tree, *command.removeprefix(f"{ws.layout.git_command} ").split())
+    ws.settle()
+    told.undo(commit="HEAD")  # would restore the broken settings, with which no workspace opens
+    assert not ws.invalid_files()
+    assert git(ws.layout.git_dir, "show", "refs/kgd/head:kgd.yaml") == settings
+    assert told.undo()["reverted"]["message"] == "second"
+
+
+def test_the_revert_of_a_repair_of_the_top_folder_keeps_the_repair(told: Ask, ws: Workspace) -> None:
+    work_tree = ws.layout.work_tree
+    git(work_tree, "rm", "-q", "kgd.yaml")
+    (work_tree / "memories").write_text("a file instead of a folder\n")
+    git(work_tree, "add", "-A")
+    git(work_tree, "commit", "-qm", "break it")
+    git(work_tree, "revert", "--no-edit", "HEAD")
+    ws.settle()
+    tree = git(ws.layout.git_dir, "rev-parse", "refs/kgd/head^{tree}")
+    answer = told.revert(commit="HEAD")
+    assert answer["commit"] is None
+    assert [one.partition(":")[0] for one in answer["warnings"][:2]] == ["kgd.yaml is kept", "memories is kept"]
+    assert git(ws.layout.git_dir, "rev-parse", "refs/kgd/head^{tree}") == tree

@@ -11,7 +11,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, InvariantViolation, NotFound
+from kgd.errors import Advice, Do, Forbidden, InvariantViolation, NotFound, Unavailable
 from kgd.git import is_revision
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
@@ -260,7 +260,8 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
     brought the same edit from two people.
 
     Raises:
-        InvariantViolation: The user's newest change is an edit of a file that cannot be read, so it is not committed.
+        InvariantViolation: The user's newest change is not in the history, because it cannot be read: an edit of a
+            file, or commits on the branch.
         NotFound: The last `LOOKED_AT` commits contain no such change.
     """
     workspace = addressing.choose(session, params.workspace, writing=True)
@@ -268,6 +269,7 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
         return _revert_named(session, workspace, params.commit, UNDO_OPERATION, dry_run=params.dry_run)
     workspace.settle()
     if not (session.by_agent or session.principal):
+        _refuse_unmerged_commits(workspace)
         _refuse_unreadable_edits(workspace)
     is_own, others, commits = is_callers(session, workspace), list[Entry](), list[str]()
     for entry in workspace.history.undoable():
@@ -288,12 +290,25 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
     )
 
 
+def _refuse_unmerged_commits(workspace: Workspace) -> None:
+    """Refuse an undo without a commit if the user's own commits are not merged: the user probably means these."""
+    if (reason := workspace.branch_refusal) is None:
+        return
+    fix = f"Fix it with another commit, such as `{workspace.layout.git_command} revert --no-edit HEAD`; "
+    earlier = Advice(fix, Do("undo", commit="COMMIT"), " reverts an earlier change.")
+    raise InvariantViolation(
+        f"your newest commits with git are not merged: {reason.message}",
+        at=reason.at,
+        next=reason.next if isinstance(reason, Forbidden | Unavailable) else earlier,
+    )
+
+
 def _refuse_unreadable_edits(workspace: Workspace) -> None:
     """Refuse an undo without a commit if an edit by hand cannot be read: the user probably means this edit."""
     if not (edits := workspace.unreadable_edits()):
         return
     one = edits[0]
-    is_stored = one.uri is not None and workspace.exists(one.uri)
+    is_stored = one.uri is None or workspace.exists(one.uri)
     command = f"{workspace.layout.git_command} restore -- {shlex.quote(printable(one.path))}"
     discard = f"discard the edit with `{command}`" if is_stored else "move it out of the way"
     raise InvariantViolation(

@@ -82,6 +82,8 @@ class _Publication:
         self._published: ObjectId | None = None
         """The commit of the branch when it was last in step; an ancestor of the tip."""
         self._stages: dict[str, Stage] = {}
+        self._refused: tuple[ObjectId, KgdError] | None = None
+        """The last commit of the branch that was refused, and the reason."""
         self._is_stopped = False
         self.wake: Callable[[], None] = lambda: None
         """Reports that the tip moved; does nothing while the publication is off."""
@@ -101,6 +103,12 @@ class _Publication:
         return self._published == self._tip
 
     @property
+    def refusal(self) -> KgdError | None:
+        """Why the branch is not merged; None if it is, or if it was not refused. Reads the ref after a refusal."""
+        refused = self._refused
+        return refused[1] if refused and refs.value_of(self._git_dir, self._branch) == refused[0] else None
+
+    @property
     def _tip(self) -> ObjectId:
         return bytes.fromhex(self._host.tip)
 
@@ -115,7 +123,12 @@ class _Publication:
         """Merge a branch that another process moved."""
         by = layout.person(self._host.layout, git_own_file())
         sync_file_system(self._git_dir)  # git does not flush its loose objects, so a power cut could lose them
-        self._host.run(adoption.adopt(self._host, self._published, branch, by, int(self._clock())), alone=True)
+        try:
+            self._host.run(adoption.adopt(self._host, self._published, branch, by, int(self._clock())), alone=True)
+        except KgdError as refusal:
+            self._refused = branch, refusal
+            raise
+        self._refused = None
 
     def _set_published(self, commit: ObjectId) -> None:
         self._published = commit

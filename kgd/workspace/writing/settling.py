@@ -15,6 +15,7 @@ from kgd.codec import documents, front_matter, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, NotFound
+from kgd.git.incoming import OWNED_FOLDERS
 from kgd.git.objects import trailers
 from kgd.git.rewriting import FORGOTTEN
 from kgd.git.store import ObjectStore
@@ -25,11 +26,13 @@ from kgd.model.merge import Merged, is_of_node, merge
 from kgd.model.merge_graph import combined, renamed, with_decision
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse
+from kgd.workspace import memory_files
 from kgd.workspace.answers import OpenConflict
 from kgd.workspace.history.commits import NodeVersion, Past
 from kgd.workspace.history.history import ACCEPT, REVERT, UNDO, Reverted, lines_of_reverts, subject_of_revert
 from kgd.workspace.merging.files import MEMORIES, merge_file
 from kgd.workspace.served import Served
+from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.draft import Draft
 
 READ_TO_COUNT = 20
@@ -299,18 +302,36 @@ def revert(edit: Revert, draft: Draft) -> None:
         if edit.only and past.about(path, new or old, store) not in edit.only:
             continue
         if paths.is_node_path(path):
-            was = past.version(path, old, commit.parents[0], store)
-            _revert_node(path, was.node, past.version(path, new, commit.id, store), draft)
-            continue
+            was, now = past.version(path, old, commit.parents[0], store), past.version(path, new, commit.id, store)
+            if was.node or not now.unreadable:
+                _revert_node(path, was.node, now, draft)
+                continue
+            if not draft.around.invalid_file(path):
+                continue  # a later version can be read, and is kept
         before, after = (store.read(blob) if blob else None for blob in (old, new))
         if paths.is_memory_path(path):
             _revert_memory(path, before, after, draft)
         elif path == FORGOTTEN:
             draft.warnings.append(f"{path} is kept: it keeps removed commits from coming back")
+        elif not _can_be_opened_with(path, before, draft):
+            draft.warnings.append(f"{path} is kept: the workspace could not be opened with its former version")
         elif draft.read_file(path) == after:
             draft.files[path] = before
         else:
             draft.warnings.append(f"{path} has changed since and was not reverted")
+
+
+def _can_be_opened_with(path: str, data: bytes | None, draft: Draft) -> bool:
+    """Whether a file of the top folder may have this content; None for its removal. History has other contents if
+    someone broke the file with git and then repaired it."""
+    if path != SETTINGS:
+        return data is None or path not in OWNED_FOLDERS
+    around = draft.around
+    try:
+        check(path, data or b"", None, memory_files.Home(around.workspace, around.sharded, draft.read_file))
+    except KgdError:
+        return False
+    return True
 
 
 def _revert_node(path: str, before: Node | None, after: NodeVersion, draft: Draft) -> None:
@@ -319,12 +340,8 @@ def _revert_node(path: str, before: Node | None, after: NodeVersion, draft: Draf
     If the commit left an unreadable file, it changed nothing that is served. The file is replaced if it still cannot be
     read; a later readable version is kept.
     """
-    if after.unreadable:
-        if not draft.around.invalid_file(path):
-            return
-        if before is None:
-            draft.files[path] = None
-        else:
+    if after.unreadable and before:
+        if draft.around.invalid_file(path):
             draft.replace_unreadable(before)
             draft.restored.update((before.uri, relation.key) for relation in before.relations)
         return
