@@ -279,7 +279,7 @@ class Staging:
         chain = [path]
         while chain[-1] not in self._dirty and chain[-1]:
             chain.append(_split(chain[-1])[0])
-        for at in reversed(chain):  # from the top, so that a refusal leaves no partial marks
+        for at in reversed(chain):  # from the top: a file in the way refuses the edit before anything is changed
             entries = self._folder(at)
             if at not in self._folders:
                 up, called = _split(at)
@@ -288,6 +288,7 @@ class Staging:
                 self._folders[at] = entries
                 self._folders[up][raw(called)] = (FOLDER, EMPTY_TREE)  # a placeholder until `write_tree`
                 self._entries += 1
+        for at in chain:
             self._dirty.setdefault(at, set())
         for inner, outer in pairwise(chain):
             self._dirty[outer].add(raw(_split(inner)[1]))

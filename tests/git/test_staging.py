@@ -106,6 +106,22 @@ def test_a_refused_edit_leaves_nothing_half_marked(pen: Pen) -> None:
     assert pen.staging.write_tree() == tree
 
 
+def test_an_edit_after_a_refused_one_in_the_same_folder_is_written(pen: Pen) -> None:
+    edits = {"b/a": b"1", "c/d/e": b"2"}
+    pen.staging.write(edits)
+    pen.staging.write_tree()
+    pen.staging.put("first", b"3")
+    for path in ("b/a/x", "c/d/e/f"):
+        with pytest.raises(InvariantViolation, match="a file is in the way"):
+            pen.staging.put(path, b"4")
+    pen.staging.put("b/n", b"5")
+    pen.staging.put("c/d/n", b"6")
+    after = pen.staging.write_tree()
+    whole = Staging(pen.store, None)
+    whole.write({**FIRST_FILES, **edits, "first": b"3", "b/n": b"5", "c/d/n": b"6"})
+    assert after == whole.write_tree()
+
+
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "./a", "a/../b", ".git/config", "x/.GIT/y", "a\0b"])
 def test_names_that_git_does_not_allow_are_refused(pen: Pen, path: str) -> None:
     with pytest.raises(InvariantViolation):
