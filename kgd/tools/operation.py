@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from kgd.errors import Forbidden, KgdError
+from kgd.errors import Forbidden, Invalid, KgdError, Limit
 from kgd.model.access import Verb
 from kgd.tools import addressing, visibility
 from kgd.tools.hub_reads import carried_out, forwarded
@@ -303,6 +303,8 @@ class Operation:
         try:
             return self.answer(session, params)
         except KgdError as error:
+            if isinstance(error, Invalid | Limit):
+                error.next = error.next or self.Params.correction(error.at)
             raise visibility.refusal(session, error, arguments or {}) from error
 
     def answer(self, session: Session, params: Any) -> Answer:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import orjson
 from pydantic import (
@@ -53,6 +53,17 @@ class Params(BaseModel):
     def refusal_of(cls, error: ValidationError) -> KgdError:
         """Convert pydantic's error to a KgdError."""
         return explain(error, cls)
+
+    @classmethod
+    def correction(cls, at: str) -> str:
+        """The next step after a refusal of the parameter at this place; empty if the place is not a parameter."""
+        parameter = cls.model_fields.get(re.split(r"[.\[]", at, maxsplit=1)[0])
+        if parameter is None:
+            return ""
+        if parameter.is_required() or "." in at or "[" in at:
+            return "Correct it and call again."
+        default = parameter.get_default(call_default_factory=True)
+        return f"Correct it, or leave it out{f'; it is then {default}' if type(default) in (int, float) else ''}."
 
 
 class WorkspaceParams(Params):
@@ -121,7 +132,11 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
     try:
         return model.model_validate(arguments or {})
     except ValidationError as error:
-        raise model.refusal_of(error) from None
+        refusal = model.refusal_of(error)
+    except KgdError as error:
+        refusal = error
+    refusal.next = refusal.next or model.correction(refusal.at)
+    raise refusal from None
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
@@ -148,11 +163,14 @@ def explain_one(first: ErrorDetails, model: type[BaseModel]) -> KgdError:
         name = str(first["loc"][-1])
         inner = _model_of(first["loc"], model)
         example = _inside(name, inner) if inner is not None else ""
-        return Invalid(f"'{name}' is required", at=at, next=example or _with(name, first["input"]))
+        known = choices(inner, name) or _fields(inner) if inner is not None else ""
+        return Invalid(f"'{name}' is required", at=at, next=example or _with(name, first["input"]) or known)
     if kind in ("string_too_long", "too_long"):
         return Limit(_sentence(first["msg"], at), at=at)
+    if kind == "string_unicode":
+        return Invalid("the text has an unpaired surrogate", at=at, next="Leave it out.")
     if kind == "too_short":
-        return Invalid("at least one is required", at=at)
+        return Invalid("at least one is required", at=at, next="Give one or more.")
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         wanted = _models_at(first["loc"], model)
         known = _fields(wanted[0]) if len(wanted) == 1 else "Give it as {...}."
@@ -200,7 +218,7 @@ def place(location: Sequence[int | str]) -> str:
             text += f"[{part}]"
             after_change = location[index - 1] == "changes" if index else False
             continue
-        if not after_change:
+        if not after_change and "[" not in part:  # pydantic's name for a type in a union, such as literal['a','b']
             text += f".{part}" if text else str(part)
         after_change = False
     return text
@@ -229,6 +247,15 @@ def _inside(holder: str, model: type[BaseModel], name: str = "") -> str:
             shown = f'"{name}": ...' if name not in ("", "op") else "..."
             return f'Give it as {{"{holder}": [{{"op": "{tags[0]}", {shown}}}]}}.'
     return ""
+
+
+def choices(model: type[BaseModel], name: str) -> str:
+    """The values that a parameter may have, if they are listed; otherwise empty."""
+    parameter = model.model_fields.get(name)
+    if parameter is None or get_origin(parameter.annotation) is not Literal:
+        return ""
+    *first, last = (f"'{value}'" for value in get_args(parameter.annotation))
+    return f"Give {', '.join(first)} or {last}." if first else f"Give {last}."
 
 
 def _fields(model: type[BaseModel]) -> str:

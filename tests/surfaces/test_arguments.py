@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.tools import TOOLS, paging
-from kgd.tools.parameters import read
+from kgd.tools import EVERY, TOOLS, call, paging
+from kgd.tools.parameters import Params, read
+from kgd.tools.server_memory.parameters import MemoryParams
+from tests.surfaces.conftest import Ask
 
 PUT, GET, TRAVERSE = (TOOLS[name].Params for name in ("put", "get", "traverse"))
 CHANGE = {"op": "append", "uri": "a", "text": "x"}
@@ -189,3 +192,53 @@ def test_a_relation_without_a_type_is_refused_with_a_complete_example() -> None:
     ready = refused.value.next[refused.value.next.index("{") :].removesuffix(".")
     assert json.loads(ready) == {"op": "relate", "source": "a", "target": "b", "type": "related_to"}
     assert read(PUT, {"changes": ready})
+
+
+WRONG: tuple[Any, ...] = ({"x": 1}, ["a", 1], "", "x", 5, -1, 10**30, None, "\ud800", [[]], [{}])
+THEIRS = {name for name in EVERY if issubclass(EVERY[name].Params, MemoryParams)}
+"""Operations that answer in the words of another server, which gives no next steps."""
+
+
+@pytest.mark.parametrize("name", sorted(set(EVERY) - THEIRS))
+def test_every_refusal_of_arguments_has_a_place_and_a_next_step(name: str) -> None:
+    model = EVERY[name].Params
+    wrong: list[dict[str, Any]] = [{parameter: value} for parameter in model.model_fields for value in WRONG]
+    wrong += [{}, {"nonsense": 1}]
+    refusals = [(one, refused) for one in wrong if (refused := refusal_of(model, one))]
+    assert refusals
+    for arguments, refusal in refusals:
+        assert re.split(r"[.\[]", refusal.at)[0] in {*model.model_fields, "nonsense"}, arguments
+        assert refusal.next.endswith((".", "?")), (arguments, refusal.message)
+
+
+def refusal_of(model: type[Params], arguments: dict[str, Any]) -> KgdError | None:
+    try:
+        read(model, arguments)
+    except KgdError as refusal:
+        return refusal
+    return None
+
+
+def test_the_refusal_of_a_missing_choice_lists_the_values_and_that_of_an_option_its_default() -> None:
+    for model, arguments, next in (
+        (EVERY["query_graph"].Params, {}, "Give 'get', 'search' or 'context'."),
+        (EVERY["manage_changelog"].Params, {}, "Give 'append' or 'search'."),
+        (
+            EVERY["manage_changelog"].Params,
+            {"operation": "append"},
+            "It needs operation, parentType, parentId, taskId, summary.",
+        ),
+        (EVERY["blame"].Params, {}, "Known: uri, budget, workspace, cursor."),
+        (EVERY["search"].Params, {"limit": "many"}, "Correct it, or leave it out; it is then 10."),
+        (EVERY["search"].Params, {"query": "\ud800"}, "Leave it out."),
+    ):
+        with pytest.raises(Invalid) as refused:
+            read(model, arguments)
+        assert refused.value.next == next
+
+
+def test_a_refusal_by_the_operation_itself_has_a_next_step(ask: Ask) -> None:
+    for name, arguments in (("remember", {"text": " "}), ("put", {"changes": {**CHANGE, "text": "\n"}})):
+        with pytest.raises(Invalid) as refused:
+            call(ask.session, name, arguments)
+        assert refused.value.next

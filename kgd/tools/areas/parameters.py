@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation, KgdError
-from kgd.tools.parameters import WorkspaceParams, explain_one, refuse_unseen
+from kgd.tools.parameters import WorkspaceParams, choices, explain_one, refuse_unseen
 from kgd.workspace.writing.admission import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
 
 _HALF = re.compile("[\ud800-\udfff]").search
@@ -85,7 +85,13 @@ class AreaParams(WorkspaceParams):
         lacking += [name for name in use.needs if name in given and given[name] is None]
         if lacking:
             what = _listed_names(lacking, "is required", "are required")
-            yield Invalid(f"{what} to {operation}" if operation else what, at=lacking[0])
+            always = [name for name, parameter in cls.model_fields.items() if parameter.is_required()]
+            needs = f"It needs {', '.join([*always, *use.needs])}." if operation else choices(cls, lacking[0])
+            yield Invalid(
+                f"{what} to {operation}" if operation else what,
+                at=lacking[0],
+                next=needs or f"Give {'them' if lacking[1:] else 'it'}.",
+            )
         wrong = (one for one in complaints if one["type"] not in ("extra_forbidden", "missing"))
         yield from (explain_one(one, cls) for one in islice(wrong, MOST_REFUSALS))
         allowed = {*use.needs, *use.takes}

@@ -342,7 +342,7 @@ class _Places:
     def _asked(self, text: str) -> Uri:
         uri = addressing.resolve(self._session, self._workspace, text)
         if uris.collision_key(uri) in self._used:
-            raise Invalid("two nodes have this URI", at="uri")
+            raise Invalid("two nodes have this URI", at="uri", next="Give each node once.")
         current = self._workspace.resolve(uri)
         if self._theirs is None and current in self._workspace.graph:
             version = self._workspace.node_version(current)
@@ -367,7 +367,7 @@ class _Places:
 
     def _called(self, node: NewNode, suffix: str = "") -> Uri:
         if not node.type or not node.name or not node.name.strip():
-            raise Invalid("a node needs `uri`, or `type` and `name`", at="name")
+            raise Invalid("a node needs `uri`, or `type` and `name`", at="name", next="Give them.")
         scheme = uris.scheme_of_type(node.type)
         within = node.namespace.strip("/")
         above = uris.segments_of(uris.from_path(scheme, self._workspace.id, within)) if within else []

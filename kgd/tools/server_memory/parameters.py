@@ -46,6 +46,10 @@ class MemoryParams(Params):
         )
         return Told(f"MCP error -32602: Input validation error: Invalid arguments for tool {cls.tool()}: {said}")
 
+    @classmethod
+    def correction(cls, at: str) -> str:
+        return ""  # the official server gives none
+
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)

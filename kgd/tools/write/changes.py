@@ -99,7 +99,7 @@ class Upsert(PlainParams):
     def _named(self, workspace: str) -> Uri:
         """The URI for a type and name; equal arguments give equal URIs. The whole name is one segment."""
         if not self.type or not self.name:
-            raise Invalid("a node needs `uri`, or `type` and `name`", at="uri")
+            raise Invalid("a node needs `uri`, or `type` and `name`", at="uri", next="Give them.")
         return uris.build(
             uris.scheme_of_type(self.type), workspace, [self.name.strip().encode("utf-8", "surrogatepass")]
         )

@@ -152,7 +152,7 @@ def _append(edit: Append, draft: Draft) -> None:
     uri = _resolved(draft, edit.uri)
     text = edit.text.strip("\n")
     if not text.strip():
-        raise Invalid("there is no text to append", at="text")
+        raise Invalid("there is no text to append", at="text", next="Give a text.")
     old = _node_or_new(draft, uri, creates=edit.creates)
     before = old.content.rstrip("\n")
     draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
@@ -537,7 +537,7 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
     if edit.detail is None or (old is None and not edit.detail.strip()):
         return node, False
     if DETAIL in edit.unset:
-        raise Invalid("`detail` is both given and unset", at=DETAIL)
+        raise Invalid("`detail` is both given and unset", at=DETAIL, next="Give it, or unset it.")
     memory_files.refuse_detail(node)
     if not edit.detail.strip():
         return replace(node, data={key: value for key, value in node.data.items() if key != FILE}), True
