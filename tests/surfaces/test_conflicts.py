@@ -175,5 +175,11 @@ def test_an_undone_resolution_warns_of_the_conflict_whichever_side_it_took(ask: 
     disagree(ask, "keys", "summary")
     ask.resolve(resolutions={"id": "keys", "take": side})
     advice = "conflicts shows its sides, resolve_conflicts resolves it"
-    assert ask.undo(dry_run=True)["warnings"] == [f"concept://shop/keys would have an open conflict: {advice}"]
+    for answer in (
+        ask.undo(dry_run=True),
+        ask.revert(commit="HEAD", dry_run=True),
+        ask.put(changes={"op": "revert", "commit": "HEAD"}, dry_run=True),
+    ):
+        assert answer["warnings"] == [f"concept://shop/keys would have an open conflict: {advice}"]
+        assert answer["reverted"]["commit"] == ask.history(limit=1)["commits"][0]["commit"]
     assert ask.undo()["warnings"] == [f"concept://shop/keys has an open conflict: {advice}"]

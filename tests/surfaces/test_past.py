@@ -171,6 +171,20 @@ def test_the_revert_of_an_undone_commit_names_the_commit_that_undid_it(ask: Ask,
     assert ask.get(uris="a")["nodes"]
 
 
+def test_a_put_that_reverts_answers_as_revert_does(ask: Ask) -> None:
+    ask.put(changes=[upsert("a", summary="one"), upsert("b", relations=[{"type": "uses", "target": "a"}])])
+    done = ask.put(changes=[upsert("a", summary="two"), upsert("c")], message="second")["commit"]
+    ask.put(changes=upsert("b", relations=[{"type": "uses", "target": "c"}]))
+    by_revert = ask.revert(commit=done)
+    assert (by_revert["deleted"], len(by_revert["warnings"])) == (["concept://shop/c"], 1)
+    assert by_revert["reverted"]["message"] == "second"
+    ask.undo()
+    by_put = ask.put(changes={"op": "revert", "commit": done})
+    (node,) = by_put["nodes"]
+    assert by_put == {**by_revert, "commit": by_put["commit"], "nodes": [{**by_revert["nodes"][0], "version": 5}]}
+    assert node["uri"] == "concept://shop/a"
+
+
 def test_the_revert_of_a_commit_whose_changes_are_gone_reports_it(ask: Ask) -> None:
     done = ask.put(changes=upsert("a", tags=["x"]))["commit"]
     ask.put(changes={"op": "delete", "uri": "a"})

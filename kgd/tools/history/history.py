@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Annotated, NotRequired
@@ -27,7 +27,7 @@ from kgd.tools.paging import HARD_LIMIT, Room, clip, present
 from kgd.tools.parameters import When, WorkspaceParams, future, period
 from kgd.tools.recent_commits import correction, is_callers
 from kgd.tools.session import Session
-from kgd.tools.write.put import SETTLING, PutResult, Rehearsed, nothing_left, rehearsed
+from kgd.tools.write.put import Rehearsed, nothing_left, rehearsed, reopened
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
@@ -346,20 +346,8 @@ def _revert_commits(
     outcome = session.submit(workspace, changes, dry_run=dry_run)
     answer = rehearsed(session, workspace, outcome, dry_run=dry_run)
     answer["reverted"] = line(entry)
-    answer["warnings"] += _reopened(session, workspace, answer, commits)
+    answer["warnings"] += reopened(session, workspace, answer, commits)
     return answer, bool(outcome.commit or (outcome.would and not outcome.would.is_empty))
-
-
-def _reopened(session: Session, workspace: Workspace, answer: PutResult, commits: Iterable[str]) -> list[str]:
-    """Warnings about conflicts that are open again, or would be, for nodes that the revert leaves unchanged."""
-    sees, is_rehearsal = session.sight(workspace.id), answer.get("dry_run")
-    known = () if is_rehearsal else [one["uri"] for one in answer["nodes"]]
-    settled = (one.uri for commit in commits for one in islice(workspace.history.resolved(commit), NODES_PER_DIFF))
-    return [
-        Advice(f"{uri} {'would have' if is_rehearsal else 'has'} an open conflict: ", *SETTLING)
-        for uri in dict.fromkeys(settled)
-        if uri not in known and (sees is None or sees(uri)) and (is_rehearsal or workspace.conflicts.find(uri, limit=1))
-    ]
 
 
 def _commit(

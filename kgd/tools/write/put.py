@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import islice
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
@@ -23,7 +24,7 @@ from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, settle
-from kgd.tools.nodes import CommitLine
+from kgd.tools.nodes import CommitLine, line, sees_all
 from kgd.tools.operation import (
     DETAIL,
     URI,
@@ -55,6 +56,8 @@ Conflicts = Literal["resolve", "show"]
 
 
 SETTLING = Do("conflicts"), " shows its sides, ", Do("resolve_conflicts"), " resolves it"
+MOST_REOPENED = 50
+"""Largest number of conflicts settled by a reverted commit that the answer looks at."""
 
 
 class PutParams(WorkspaceParams):
@@ -108,9 +111,13 @@ def put(session: Session, params: PutParams) -> PutResult:
     answer["warnings"] += dict.fromkeys(told)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     answer["warnings"] += addressing.respelled(session, workspace, addresses(params.changes), outcome.created)
-    if outcome.commit is None and outcome.would is None:
-        reverts = (session.commit(workspace, one.commit) for one in params.changes if one.op == "revert")
-        answer["warnings"] += [nothing_left(session, workspace, commit) for commit in reverts]
+    if reverts := [session.commit(workspace, one.commit) for one in params.changes if one.op == "revert"]:
+        if outcome.commit is None and outcome.would is None:
+            answer["warnings"] += [nothing_left(session, workspace, commit) for commit in reverts]
+        answer["warnings"] += reopened(session, workspace, answer, reverts)
+        (last,) = workspace.history.entries(commit=reverts[-1])
+        if sees_all(workspace, last, session.sight(workspace.id)):
+            answer["reverted"] = line(last)
     answer |= present(resolved=resolved, moved=moved)
     return answer
 
@@ -524,3 +531,15 @@ def nothing_left(session: Session, workspace: Workspace, commit: str) -> str:
     if by is None:
         return f"nothing that {commit[:10]} changed is left to revert"
     return Advice(f"{by.commit[:10]} has reverted it already; ", Do("undo", commit=by.commit[:10]), " restores it")
+
+
+def reopened(session: Session, workspace: Workspace, answer: PutResult, commits: Iterable[str]) -> list[str]:
+    """Warnings about conflicts that are open again, or would be, for nodes that the revert leaves unchanged."""
+    sees, is_rehearsal = session.sight(workspace.id), answer.get("dry_run")
+    known = () if is_rehearsal else [one["uri"] for one in answer["nodes"]]
+    settled = (one.uri for commit in commits for one in islice(workspace.history.resolved(commit), MOST_REOPENED))
+    return [
+        Advice(f"{uri} {'would have' if is_rehearsal else 'has'} an open conflict: ", *SETTLING)
+        for uri in dict.fromkeys(settled)
+        if uri not in known and (sees is None or sees(uri)) and (is_rehearsal or workspace.conflicts.find(uri, limit=1))
+    ]
