@@ -43,6 +43,8 @@ PIECES_OF = "entity://"
 """The scheme of nodes that are also found by any part of their texts."""
 LEAST_PIECE, LONGEST_PIECE = 3, 1_000
 """Minimum number of characters that the index of pieces can find, and maximum number that it compares."""
+LONGEST_JOINED = 8
+"""Maximum number of words of a name for which identifiers of the same words are looked up."""
 FEW = 1_000
 """Maximum number of documents with a word for it to be looked up separately."""
 MOST_FEW = 50_000
@@ -489,27 +491,35 @@ class TextIndex:
         return [uri for (uri,) in rows] if len(rows) <= most else None
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
-        """Documents whose name has rare words of `name` or, if it has no rare words, all of its words. Best first.
+        """Documents whose name has rare words of `name` or, if it has no rare words, all of its words. Best first; then
+        documents with an identifier of these words, such as ``authService`` for "auth service".
 
         This is called for every write, only to give a hint, so common words are left out: they would be expensive to
-        look up.
+        look up. A document may have the identifier only in its text.
         """
-        asked = [term.match for term in words.terms(name)]
-        if not asked:
+        terms = words.terms(name)
+        if not terms:
             return []
+        asked, said = [term.match for term in terms], words.name_words(" ".join(term.word for term in terms))
         with self._database.read() as connection:
-            found: list[Uri] = []
+            found, joined = list[Uri](), list[Uri]()
             for lane in KNOWLEDGE:
                 frequencies, table = self._frequencies[lane], ranking.TABLES[lane]
+
+                def matching(match: str, table: str = table) -> list[Uri]:
+                    rows = connection.execute(
+                        f"SELECT docs.uri, bm25({table}, {TEXT_WEIGHTS}) AS score FROM {table}"
+                        f" JOIN docs ON docs.id = {table}.rowid WHERE {table} MATCH ? ORDER BY score, docs.uri LIMIT ?",
+                        (match, limit),
+                    )
+                    return [uri for uri, _ in rows]
+
                 rare = [match for match in asked if frequencies.of(connection, match) <= FEW]
                 match = " OR ".join(rare) or " AND ".join(asked)
-                rows = connection.execute(
-                    f"SELECT docs.uri, bm25({table}, {TEXT_WEIGHTS}) AS score FROM {table}"
-                    f" JOIN docs ON docs.id = {table}.rowid WHERE {table} MATCH ? ORDER BY score, docs.uri LIMIT ?",
-                    (f"name : ({match})", limit),
-                )
-                found += [uri for uri, _ in rows]
-            return found[:limit]
+                found += matching(f"name : ({match})")
+                if rare and 1 < len(said) <= LONGEST_JOINED:
+                    joined += matching('parts : "{}"'.format(" ".join(said)))
+            return list(dict.fromkeys([*found[:limit], *joined[:limit]]))
 
     def containing(self, piece: str) -> list[Uri]:
         """The nodes of the scheme `PIECES_OF` whose name, type or data contains a piece of text, ignoring case.

@@ -426,6 +426,11 @@ def parts_of(word: str) -> list[str]:
     return parts if len(parts) > 1 else []
 
 
+def name_words(name: str) -> list[str]:
+    """The words of a name in lower case, with identifiers in parts: equal for "auth service" and ``authService``."""
+    return [part.casefold() for word in _WORD.findall(name) for part in parts_of(word) or (word,)]
+
+
 def parts_text(texts: Iterable[str]) -> str:
     """The parts of identifiers in these texts, and other spellings of their words; indexed together with the texts."""
     distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))

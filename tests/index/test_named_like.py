@@ -36,3 +36,11 @@ def test_a_word_that_many_nodes_have_finds_only_together_with_the_others(
 @pytest.mark.parametrize("name", ["", "...", '" OR NEAR(', "name:", "getUserName (again)"])
 def test_any_name_is_a_question(index: TextIndex, name: str) -> None:
     assert index.named_like(name, 10) == []
+
+
+@pytest.mark.parametrize("new", ["cache writer", "Cache-Writer", "cache_writer", "cacheWriter", "CacheWriter"])
+def test_a_name_finds_the_same_words_however_they_are_joined(index: TextIndex, new: str) -> None:
+    names = ("cache writer", "cache-writer", "cache_writer", "cacheWriter", "CacheWriter")
+    docs = [Doc(uri(f"n{number}"), "concept", name, content="x") for number, name in enumerate(names)]
+    index.apply([*docs, Doc(uri("text"), "concept", "notes", content="cacheWriter is slow")])
+    assert set(index.named_like(new, 10)) >= {one.uri for one in docs}

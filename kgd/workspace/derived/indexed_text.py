@@ -24,6 +24,7 @@ from kgd.index.change_feed import Feed
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.doc_texts import Read, Text
 from kgd.index.text import Doc, FileDoc, TextIndex
+from kgd.index.words import name_words
 from kgd.model.dates import validity_in, written
 from kgd.model.node import NODE_FIELDS, PLAIN, Json, Node
 from kgd.model.uri import Uri
@@ -344,8 +345,12 @@ def _texts(value: Json, are_said: bool = False) -> Iterator[str]:
 def similar(
     named: Mapping[Uri, str], replaced: Mapping[Uri, Collection[Uri]], graph: LiveGraph, text: TextIndex
 ) -> tuple[Similar, ...]:
-    """For the first few new nodes, the older nodes that share half of the words of their names, without those that they
-    supersede. `replaced` has nodes that they supersede by relations that are not stored."""
+    """For the first few new nodes, the older nodes that share half of the words of their names, the largest share
+    first, without those that they supersede. Identifiers count as their parts.
+
+    Args:
+        replaced: Nodes that they supersede by relations that are not stored.
+    """
     found = list[Similar]()
     for uri, name in islice(named.items(), ASKED):
         if alike := _like(uri, name, graph, text):
@@ -357,18 +362,13 @@ def similar(
 
 
 def _like(uri: Uri, name: str, graph: LiveGraph, text: TextIndex) -> list[Uri]:
-    """The other nodes that share half of the words of the names."""
-    words, alike = _words(name), list[Uri]()
-    for found in text.named_like(name, LOOKED_AT):
-        if found != uri and (other := graph.card(found)):
-            others = _words(other.name)
-            if 2 * len(words & others) >= len(words | others):
-                alike.append(found)
-    return alike
-
-
-def _words(name: str) -> set[str]:
-    return set(re.findall(r"\w+", name.casefold()))
+    """The other nodes that share half of the words of the names, the largest share first."""
+    words, shares = set(name_words(name)), dict[Uri, float]()
+    for found in text.named_like(name, LOOKED_AT) if words else ():
+        others = set(name_words(other.name)) if found != uri and (other := graph.card(found)) else set()
+        if 2 * len(words & others) >= len(words | others):
+            shares[found] = len(words & others) / len(words | others)
+    return sorted(shares, key=lambda one: -shares[one])
 
 
 def place_of(store: ObjectStore, index: Path) -> Place:

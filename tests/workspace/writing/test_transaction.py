@@ -485,6 +485,13 @@ def test_a_new_node_with_a_similar_name_is_answered_with_the_older_one(ws: Works
     assert [(one.uri, one.like) for one in outcome.similar] == [(uri("authentication"), (uri("auth"),))]
 
 
+def test_a_new_node_with_the_same_words_in_another_spelling_is_answered_with_the_older_one(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="authService"), upsert("b", name="auth-tokens"), upsert("c", name="bus")))
+    ws.text().search("auth")
+    outcome = ws.submit(change(upsert("d", name="The auth service"), upsert("e", name="authTokens")))
+    assert [(one.uri, one.like) for one in outcome.similar] == [(uri("d"), (uri("a"),)), (uri("e"), (uri("b"),))]
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("B2")
 def test_one_change_cannot_create_two_names_that_differ_only_by_case(ws: Workspace) -> None:
