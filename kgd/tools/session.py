@@ -222,7 +222,7 @@ class Session:
         return replace(
             outcome,
             similar=tuple(one for one in similar if one.like),
-            warnings=tuple(visibility.warnings(sees, visibility.relations_told(workspace, sees, outcome.warnings))),
+            warnings=tuple(visibility.warnings(sees, outcome.warnings)),
         )
 
     def request(self, request_id: str) -> str:

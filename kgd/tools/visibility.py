@@ -43,23 +43,14 @@ def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) ->
     return list(found) if sees is None else [Seen(source, sees) for source in found]
 
 
-def warnings(sees: Sees | None, told: Iterable[str]) -> list[str]:
-    """The warnings that do not name a node hidden from the caller."""
-    if sees is None:
-        return list(told)
-    return [text for text in told if all(sees(Uri(uri.rstrip(".,:;"))) for uri in _URI.findall(text))]
+def warnings(sees: Sees, told: Iterable[str]) -> list[str]:
+    """The warnings that do not name a node hidden from the caller.
 
-
-def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> list[str]:
-    """The warnings, in which counts of relations to a deleted node include only readable nodes. A sum over several
-    deleted nodes, which cannot be corrected, is left out."""
-    kept = list[str]()
-    for text in told:
-        if not isinstance(text, BrokenLinks):
-            kept.append(text)
-        elif text.uri is not None and (seen := sum(sees(edge.target) for edge in workspace.graph.into(text.uri))):
-            kept.append(BrokenLinks.to(text.uri, seen))
-    return kept
+    Counts of relations to a deleted node include only those of readable nodes. A sum over several deleted nodes is left
+    out.
+    """
+    counted = (text.seen_by(sees) if isinstance(text, BrokenLinks) else text for text in told)
+    return [text for text in counted if text and all(sees(Uri(uri.rstrip(".,:;"))) for uri in _URI.findall(text))]
 
 
 def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> KgdError:

@@ -353,6 +353,19 @@ def test_a_holder_does_not_learn_how_many_hidden_nodes_lead_to_deleted_ones(ask:
     assert mine.put(changes=changes)["warnings"] == []
 
 
+def test_a_holder_is_warned_of_readable_relations_that_the_change_breaks(ask: Ask, holds: As) -> None:
+    to_b = [{"type": "uses", "target": "infra/b"}]
+    ask.put(changes=[upsert("infra/a", relations=to_b), upsert("infra/b"), upsert("secret/x", relations=to_b)])
+    mine = holds("read,write", "/infra/**")
+    gone = [{"op": "delete", "uri": f"concept://shop/infra/{name}"} for name in "ab"]
+    assert len(ask.put(changes=gone, dry_run=True)["warnings"]) == 1
+    assert mine.put(changes=gone, dry_run=True)["warnings"] == [], "the only readable source is deleted too"
+    ask.put(changes={"op": "move", "uri": "infra/b", "to": "infra/c"})
+    for dry_run in (True, False):  # the relation leads to the former name
+        told = mine.put(changes={"op": "delete", "uri": "concept://shop/infra/c"}, dry_run=dry_run)["warnings"]
+        assert told == ["1 relation of another node leads to concept://shop/infra/c and is now a broken link"]
+
+
 def test_two_holders_may_choose_the_same_request_id(filled: Ask, holds: As) -> None:
     one = holds("write", "/infra/**")
     other = Ask(replace(one.session, principal=replace(one.session.principal, id="tok00002")))  # type: ignore[type-var]

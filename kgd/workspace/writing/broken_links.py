@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 
@@ -18,17 +18,23 @@ class BrokenLinks(str):
     """A warning about broken relations to the removed node `uri`; to several further nodes if it is None."""
 
     uri: Uri | None = None
+    sources: Sequence[Uri] = ()
+    """The sources of the relations to `uri`, one for each relation."""
 
     @classmethod
-    def to(cls, uri: Uri, count: int) -> BrokenLinks:
-        """The warning about `count` broken relations to a removed node."""
+    def to(cls, uri: Uri, sources: Sequence[Uri]) -> BrokenLinks:
         made = cls(
             f"1 relation of another node leads to {uri} and is now a broken link"
-            if count == 1
-            else f"{count} relations of other nodes lead to {uri} and are now broken links"
+            if len(sources) == 1
+            else f"{len(sources)} relations of other nodes lead to {uri} and are now broken links"
         )
-        made.uri = uri
+        made.uri, made.sources = uri, sources
         return made
+
+    def seen_by(self, sees: Callable[[Uri], bool]) -> BrokenLinks | None:
+        """The warning about the relations of readable nodes; None if there are none, or if they are not known."""
+        seen = list(filter(sees, self.sources))
+        return self.to(self.uri, seen) if self.uri is not None and seen else None
 
 
 def broken_by(
@@ -52,21 +58,21 @@ def broken_by(
     def kept(source: Uri) -> set[tuple[str, Uri]]:
         return {(one.type, one.target) for one in node.relations} if (node := changed[source]) else set()
 
-    def count(gone: Uri) -> int:
+    def sources(gone: Uri) -> Iterator[Uri]:
         every = (gone, *graph.aliases(gone))
         lost = [one for one in every if not is_there(one)]
-        found = 0
         for edge in graph.into(gone) if lost else ():
             source = edge.target
             if source in changed:
-                found += any((edge.type, one) in kept(source) for one in lost)
+                is_broken = any((edge.type, one) in kept(source) for one in lost)
             else:
-                found += lost == list(every) or any(graph.relates(source, edge.type, one) for one in lost)
-        return found
+                is_broken = lost == list(every) or any(graph.relates(source, edge.type, one) for one in lost)
+            if is_broken:
+                yield source
 
     removed = (uri for uri in sorted(changed) if changed[uri] is None and uri in graph)
-    broken = ((uri, left) for uri in removed if (left := count(uri)))
-    for uri, left in islice(broken, NAMED):
-        yield BrokenLinks.to(uri, left)
+    broken = ((uri, found) for uri in removed if (found := list(sources(uri))))
+    for uri, found in islice(broken, NAMED):
+        yield BrokenLinks.to(uri, found)
     if more := sum(1 for _ in broken):
         yield BrokenLinks(f"relations of other nodes lead to {more} more deleted nodes and are now broken links")
