@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -74,13 +75,13 @@ class Place:
 
 
 @asynccontextmanager
-async def in_memory(session: Session, patience: float = 1.0) -> AsyncIterator[Place]:
+async def in_memory(session: Session, patience: float | None = None) -> AsyncIterator[Place]:
     surface = Surface(session.daemon, patience=patience)
     yield Place(lambda mode, model: Client(surface.server, mode=mode, sampling_callback=model))
 
 
 @asynccontextmanager
-async def over_http(session: Session, patience: float = 1.0) -> AsyncIterator[Place]:
+async def over_http(session: Session, patience: float | None = None) -> AsyncIterator[Place]:
     server = HttpServer(Surface(session.daemon, patience=patience), TOKEN, port := free_port())
     serving = asyncio.create_task(server.serve())
     with anyio.fail_after(10):
@@ -107,7 +108,7 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.code, self.home = make_code(root / "shop"), root / "home"
         self.home.mkdir()
-        (self.home / "workspaces.yaml").write_text("settings:\n  resolver_seconds: 1\n")
+        (self.home / "workspaces.yaml").write_text("settings:\n  resolver_seconds: 60\n")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,6 +118,10 @@ class Machine:
         done = forked.run(words, self.code, self.environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def set_patience(self, seconds: int) -> None:
+        settings = self.home / "workspaces.yaml"
+        settings.write_text(re.sub(r"(?<=resolver_seconds: )\d+", str(seconds), settings.read_text()))
 
     @property
     def place(self) -> Place:

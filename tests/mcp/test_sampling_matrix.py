@@ -30,16 +30,21 @@ CELLS = [
 
 @pytest.fixture
 def opened(request: pytest.FixtureRequest) -> Any:
-    """Opens a place by its name; the daemon of the stdio pump is a process of its own."""
+    """Opens a place by its name; the daemon of the stdio pump is a process of its own.
+
+    The server waits for a model as long as usual, since a busy machine may be slow, and for a second if it hangs.
+    """
 
     @asynccontextmanager
-    async def opened(kind: str) -> AsyncIterator[Place]:
+    async def opened(kind: str, behaves: str = "answers") -> AsyncIterator[Place]:
+        patience = 1 if behaves == "hangs" else 60
         if kind == "stdio":
             machine: Machine = request.getfixturevalue("machine")
+            machine.set_patience(patience)
             yield machine.place
             return
         session = request.getfixturevalue("session")
-        async with in_memory(session) if kind == "memory" else over_http(session) as place:
+        async with (in_memory if kind == "memory" else over_http)(session, patience) as place:
             yield place
 
     return opened
@@ -75,7 +80,7 @@ async def test_without_a_good_answer_everything_stays_and_the_agent_decides(
 ) -> None:
     text = {"garbage": "I would take the first one, I think.", "attack": ATTACK}.get(behaves, "")
     model = Model(text, behaves=behaves)
-    async with opened(way) as place:
+    async with opened(way, behaves) as place:
         async with place.client(mode) as client:
             uri = await disagree(client)
             before, made = await node(client, uri), await commits(client)

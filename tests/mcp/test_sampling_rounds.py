@@ -155,7 +155,7 @@ async def test_a_key_readable_by_others_is_replaced(session: Session) -> None:
 
 async def test_a_client_that_cancels_its_call_leaves_everything_as_it_was(session: Session) -> None:
     model = Model(behaves="hangs")
-    async with in_memory(session, patience=30) as place:
+    async with in_memory(session) as place:
         async with place.client("legacy") as other:
             uri = await disagree(other)
             made = await commits(other)
@@ -163,9 +163,7 @@ async def test_a_client_that_cancels_its_call_leaves_everything_as_it_was(sessio
             async with anyio.create_task_group() as tasks:
                 change = {"op": "upsert", "uri": uri, "content": "not written"}
                 tasks.start_soon(lambda: call(client, "put", changes=change))
-                with anyio.fail_after(5):
-                    while not model.asked:  # noqa: ASYNC110 - the callback is the client's
-                        await anyio.sleep(0.01)
+                await model.was_asked.wait()
                 tasks.cancel_scope.cancel()
             with anyio.fail_after(5):
                 assert await commits(client) == made
