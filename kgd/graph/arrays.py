@@ -224,28 +224,31 @@ class Arrays:
 
     def succ(self, number: int) -> dict[Uri, Keyed]:
         """The relations of a node, by target and type."""
-        found: dict[Uri, dict[str, Attributes]] = {}
-        a, b = self.out_at[number], self.out_at[number + 1]
-        to, weights, types = self.out
-        laden = self._laden(a, b)
-        for position in range(a, b):
-            attributes: Attributes = {"weight": weights[position] / UNIT}
-            if (index := laden.get(position)) is not None:
-                attributes["data"] = self.laden_data(index)
-            found.setdefault(self.uri(to[position]), {})[self.labels[types[position]]] = attributes
-        return found  # type: ignore[return-value]
+        start, end = self.out_at[number], self.out_at[number + 1]
+        return self._by_end(self.out, range(start, end), self._laden(start, end))
 
     def pred(self, number: int) -> dict[Uri, Keyed]:
         """The relations that lead to a node, by source and type."""
+        rows = range(self.in_at[number], self.in_at[number + 1])
+        sources, _, types = self.into
+        targets, _, own_types = self.out
+        laden = {
+            row: index
+            for row in rows
+            for at, index in self._laden(self.out_at[sources[row]], self.out_at[sources[row] + 1]).items()
+            if targets[at] == number and own_types[at] == types[row]
+        }
+        return self._by_end(self.into, rows, laden)
+
+    def _by_end(self, columns: Sequence[memoryview], rows: range, laden: Mapping[int, int]) -> dict[Uri, Keyed]:
+        """The relations in these rows, by other end and type. `laden` has the rows with data; see `_laden`."""
         found: dict[Uri, dict[str, Attributes]] = {}
-        a, b = self.in_at[number], self.in_at[number + 1]
-        to, weights, types = (column[a:b] for column in self.into)
-        for source, weight, type in zip(to, weights, types, strict=True):
-            attributes: Attributes = {"weight": weight / UNIT}
-            for position, index in self._laden(self.out_at[source], self.out_at[source + 1]).items():
-                if self.out[0][position] == number and self.out[2][position] == type:
-                    attributes["data"] = self.laden_data(index)
-            found.setdefault(self.uri(source), {})[self.labels[type]] = attributes
+        ends, weights, types = columns
+        for row in rows:
+            attributes: Attributes = {"weight": weights[row] / UNIT}
+            if (index := laden.get(row)) is not None:
+                attributes["data"] = self.laden_data(index)
+            found.setdefault(self.uri(ends[row]), {})[self.labels[types[row]]] = attributes
         return found  # type: ignore[return-value]
 
     def sources(self, number: int) -> int:
