@@ -372,13 +372,12 @@ def is_named(path: str, text: str) -> bool:
     front = "/".join(["", *names[:-2], ""])
     at = text.find(tail)
     while at >= 0:
-        before, after = text[max(0, at - LONGEST_NAMED) : at], text[at + len(tail) : at + len(tail) + 2]
-        lead = _NO_PATH.split(before)[-1].removeprefix("./")
-        ends = tail.endswith("/") or not _MORE_OF_NAME.match(after)
-        agrees = front.endswith(f"/{lead}") if lead[:1] != "/" else lead.endswith(front)
-        if ends and (not lead or (agrees and lead[-1] == "/")):
-            return True
-        at = text.find(tail, at + len(tail))
+        end = at + len(tail)
+        if not _MORE_OF_NAME.match(text, end):  # first, since a short name occurs within many words
+            lead = _NO_PATH.split(text[max(0, at - LONGEST_NAMED) : at])[-1].removeprefix("./")
+            if not lead or (lead.endswith(front) if lead[0] == "/" else front.endswith(f"/{lead}")):
+                return True
+        at = text.find(tail, end)
     return False
 
 
