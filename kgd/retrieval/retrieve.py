@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SCORE_DIGITS = 6
-DOUBTED_SHARE = 0.6
+STALE_SHARE = 0.6
 """Share of its score that a stale or superseded node keeps."""
 EDGES_PER_HIT = 5
 NOTED_BY, NOTED = 3, 30
@@ -322,7 +322,7 @@ def _in_order(
             known[last] = (place[0], 0.0, place[2]), minus
             heapq.heappush(heap, (*known[last], False, last))
         before = known.get(last)
-        lower = round(minus * DOUBTED_SHARE, SCORE_DIGITS)
+        lower = round(minus * STALE_SHARE, SCORE_DIGITS)
         if before is not None and before[0][:2] == place[:2]:
             place, lower = max(place, before[0]), max(lower, before[1])
         heapq.heappush(heap, (place, lower, True, key))
@@ -366,7 +366,7 @@ def _scored(unit: Unit, pool: Pool, stale: Collection[Uri]) -> float:
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
     if _is_among(unit, stale):
-        score *= DOUBTED_SHARE
+        score *= STALE_SHARE
     if _is_among(unit, pool.lapsed):
         score *= candidates.LAPSED
     return round(score, SCORE_DIGITS)

@@ -103,8 +103,8 @@ BUGS = {
     "search": Bug(
         "a hidden hit still counts",
         "kgd/tools/read/search.py",
-        "            sees=sees,\n            stale=doubted,",
-        "            sees=None,\n            stale=doubted,",
+        "            sees=sees,\n            stale=stale,",
+        "            sees=None,\n            stale=stale,",
         ("tests/surfaces/test_scopes.py::test_a_search_finds_and_counts_nothing_hidden",),
     ),
     "read": Bug(

@@ -329,14 +329,14 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     sees = session.sight(workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
-        doubted = Freshness.of(workspace).doubted if sees is None else ()
+        stale = Freshness.of(workspace).doubted if sees is None else ()
         subjects = _subjects(session, workspace, question.query) if question.max_depth else {}
         return retrieve(
             workspace,
             question,
             mentioned(session, workspace),
             sees=sees,
-            stale=doubted,
+            stale=stale,
             sources=sources,
             about=partial(about_paths, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
