@@ -73,6 +73,16 @@ def test_the_author_reads_why_a_proposal_was_rejected(ask: Ask, holds: As) -> No
     assert "proposals with name=NAME, decided=true" in gone.value.next
 
 
+@pytest.mark.parametrize("name", ["CI: nightly", '"Bob" the Builder', 'Ann "A: B" in the team'])
+def test_any_name_is_told_from_the_reason_of_its_decision(ask: Ask, holds: As, name: str) -> None:
+    bot = holds("read,propose", "/infra/**", name=name)
+    kept, back = propose(bot, "infra/a"), propose(bot, "infra/b")
+    holds("read,write", "/infra/**", name=name, id="tok00002").reject(name=kept, reason="too early: not before May")
+    bot.reject(name=back)
+    found = {one["id"]: (one["decided_by"], one.get("reason")) for one in ask.proposals(decided=True)["decided"]}
+    assert found == {kept: (name, "too early: not before May"), back: (name, None)}
+
+
 def test_each_kind_of_decision_is_listed_newest_first(ask: Ask, holds: As) -> None:
     bot = holds("propose", "/infra/**")
     whole, part, back, both = (

@@ -11,6 +11,7 @@ oldest ones. Rejected proposals stay, so that they are not proposed again.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -37,7 +38,10 @@ LONGEST_NOTE = 500
 How = Literal["accepted", "partly accepted", "rejected", "withdrawn"]
 
 _NAMED = "kgd: proposal "
-_DECISION = re.compile(r"kgd: (accepted|rejected|withdrawn)(?: by (.+?))?(?: in ([0-9a-f]{40}))?(?:: (.*))?").fullmatch
+_NAME = r'"(?:[^"\\]|\\.)*"(?= in |: |$)|.+?'
+_DECISION = re.compile(
+    rf"kgd: (accepted|rejected|withdrawn)(?: by ({_NAME}))?(?: in ([0-9a-f]{{40}}))?(?:: (.*))?"
+).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,8 @@ class Decision:
 
     def note(self) -> str:
         """The decision as the last line of a reflog; `_decision_in` parses it."""
-        by, where = f" by {self.by}" if self.by else "", f" in {self.commit}" if self.commit else ""
+        name = json.dumps(self.by, ensure_ascii=False) if ":" in self.by or self.by[:1] == '"' else self.by
+        by, where = f" by {name}" if name else "", f" in {self.commit}" if self.commit else ""
         return (f"kgd: {self.how}{by}{where}" + (f": {self.reason}" if self.reason else ""))[:LONGEST_NOTE]
 
 
@@ -63,6 +68,8 @@ def _decision_in(notes: list[tuple[str, int]]) -> Decision | None:
             how, by, commit, reason = (part or "" for part in found.groups())
             if how != "accepted" and any(map(records.is_partial, (note for note, _ in notes))):
                 how = "partly accepted"
+            with contextlib.suppress(ValueError):  # a name that is not quoted
+                by = str(json.loads(by)) if by[:1] == '"' else by
             return Decision(cast(How, how), by, at, commit, reason)
     return None
 
