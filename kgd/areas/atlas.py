@@ -152,7 +152,7 @@ class Atlas(Beside):
         """The areas of these paths; a path may have any number of them.
 
         Args:
-            paths: In any spelling that `paths.normalise` reads; paths outside the code tree are unmatched.
+            paths: In any spelling that `patterns.normalise` reads; paths outside the code tree are unmatched.
             sees: Predicate for the atoms to consider; by default all.
             at_home: Whether absolute paths are from this machine; other absolute paths cannot be resolved.
             most: Largest number of steps, because other requests wait.

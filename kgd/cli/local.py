@@ -423,7 +423,7 @@ def status_before_setup(given: Given) -> Given | None:
         "proposals": [],
         "jobs": [],
         "counts": {},
-        "next": "Run `kgd up` in a code repository, or in its clone.",
+        "next": "Run `kgd up` in a code repository, or in the clone of a workspace.",
     }
 
 

@@ -123,7 +123,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
             return _by_id(session, on_hubs[0])  # raises, and names the calls that read it there
         raise NotFound("this machine has no workspace", at="workspace", next=f"Name one on a hub: {_some(on_hubs)}.")
     if not known:
-        way_in = "Run `kgd up` in a code repository, or in its clone."
+        way_in = "Run `kgd up` in a code repository, or in the clone of a workspace."
         raise NotFound("there is no workspace yet", at="workspace", next=way_in)
     is_outside = session.cwd is not None and session.principal is None
     clone = _other_clone(session)

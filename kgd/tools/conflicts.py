@@ -63,7 +63,7 @@ class ModelAnswer(TypedDict):
 
 
 class ConflictsResult(TypedDict):
-    """`settled` is set if the requested `id` is no longer open; `goes_on` lists open conflicts of the same field."""
+    """`settled` is set if the requested `id` is no longer open; `conflicts` then lists the open ones of its node."""
 
     workspace: str
     total: int

@@ -203,7 +203,7 @@ MOST = 3
 
 
 def subject_of(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:
-    """The existing node or code that a fact is about, and a warning; see `cited_lines.subject`.
+    """The existing node or code that a fact is about, and a warning; see `subject`.
 
     Raises:
         NotFound: There is none.
@@ -219,7 +219,7 @@ def subject_of(session: Session, workspace: Workspace, text: str, *, at: str) ->
 
 
 def cited_code(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[str, str]:
-    """The citation to store for a text, and a warning; see `cited_lines.cited`.
+    """The citation to store for a text, and a warning; see `cited`.
 
     Raises:
         NotFound: The text looks like a path at which the code tree has nothing, or the file does not have the symbol.

@@ -167,8 +167,8 @@ _SIDE = re.compile(r"(.+)-[0-9a-f]{8}\.txt\Z").match
 
 
 def _kept_beside(path: str) -> str:
-    """The original of a file that a merge kept (see `merge_files`); the path itself if that cannot be derived from the
-    name."""
+    """The original of a file that a merge kept (see `merging.files`); the path itself if that cannot be derived from
+    the name."""
     below = path.removeprefix("kept/")
     if below.startswith(("nodes/", "bulk/", "log/")):
         found = _VARIANT(below)
