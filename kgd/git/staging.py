@@ -222,8 +222,9 @@ class Staging:
             except OSError as error:  # the .keep only protects the pack from a gc, and the next startup removes it
                 log.warning("a .keep could not be removed", extra={"reason": str(error)})
 
-    def discard(self) -> None:
-        """Drop all edits since the last `write_tree`."""
+    def discard(self, tree: ObjectId) -> None:
+        """Go back to `tree`: drop all edits since `write_tree` or `reset` was there. Pending objects stay, except those
+        of edits without a tree."""
         for path in self._dirty:
             self._folders.pop(path, None)
             self._lines.pop(path, None)  # an interrupted `write_tree` may have updated them
@@ -231,6 +232,10 @@ class Staging:
             self._pending.pop(id, None)
         self._dirty.clear()
         self._fresh.clear()
+        if tree != self._root:
+            self._root, self._entries, self._line_count = tree, 0, 0
+            self._folders.clear()
+            self._lines.clear()
 
     def flushed(self) -> None:
         """Drop the pending objects, which are durable and referenced now; keep the folders in memory."""

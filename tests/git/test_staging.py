@@ -15,7 +15,7 @@ from tests.git.support import FIRST_FILES, Pen, fsck, git
 
 names = st.sampled_from(["a", "a.b", "b", "c.yaml"])  # git sorts a folder `a` after the file `a.b`
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
-ends = st.sampled_from(["", "write", "discard"])
+ends = st.sampled_from(["", "write", "discard", "refuse"])
 steps = st.lists(st.tuples(paths, st.none() | st.binary(max_size=3), ends), max_size=12)
 
 
@@ -40,8 +40,11 @@ def test_the_tree_is_what_the_edits_say(
         if end == "write":
             pen.stage({})
             written = dict(model)
-        elif end == "discard":
-            pen.staging.discard()
+        elif end:
+            tree = pen.staging.tree
+            if end == "refuse":
+                pen.staging.write_tree()  # but no commit
+            pen.staging.discard(tree)
             model = dict(written)
         for known, content in model.items():
             assert pen.staging.read(known) == content
@@ -88,7 +91,7 @@ def test_one_change_of_a_batch_can_be_discarded(pen: Pen) -> None:
     pen.staging.put("nodes/a.yaml", b"half\n")
     pen.staging.put("nodes/c/d.yaml", b"done\n")
     pen.staging.remove("nodes/b.yaml")
-    pen.staging.discard()
+    pen.staging.discard(pen.staging.tree)
     assert pen.staging.objects == waiting
     assert pen.staging.read("nodes/a.yaml") == b"1\n"
     assert pen.staging.read("nodes/b.yaml") == b"2\n"

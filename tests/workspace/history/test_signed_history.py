@@ -117,15 +117,21 @@ def test_without_a_key_nothing_is_signed(tmp_path: Path) -> None:
 
 
 def test_an_unusable_key_refuses_the_change_and_is_reported(tmp_path: Path) -> None:
-    def broken() -> keys.SigningKey:
-        return keys.load(tmp_path / "absent", {})
+    is_broken = True
 
-    with closing(Workspace.open(new_layout(tmp_path / "w"), publish=False, key=broken)) as ws:
+    def key() -> keys.SigningKey | None:
+        return keys.load(tmp_path / "absent", {}) if is_broken else None
+
+    with closing(Workspace.open(new_layout(tmp_path / "w"), publish=False, key=key)) as ws:
         tip = ws.tip
         with pytest.raises(Unavailable, match="signing key cannot be read"):
             ws.submit(change(upsert("a", name="A")))
         assert ws.tip == tip
         assert any("signing key" in problem for problem in ws.degraded())
+        is_broken = False
+        ws.submit(change(upsert("b", name="B")))
+        nodes = [file.path for file in ws.store.files(ws.store.tree_of(bytes.fromhex(ws.tip))) if "nodes/" in file.path]
+        assert nodes == ["nodes/concept/b.yaml"], "the refused change is not in the next commit"
 
 
 def test_unsigned_foreign_and_changed_commits_have_different_states(ws: Workspace, tmp_path: Path) -> None:
