@@ -15,9 +15,9 @@ from kgd.cli.output import show
 from kgd.cli.progress import shown
 from kgd.cli.terminal import clean
 from kgd.client.connection import Connection
-from kgd.client.start import UNINSTALLED, running
+from kgd.client.start import UNINSTALLED, end, running
 from kgd.config import Home, has_screen, shell
-from kgd.errors import Invalid, KgdError, NotFound, Unavailable
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
@@ -76,9 +76,12 @@ def down(given: Given, options: Given) -> int:
     connection = Connection(home, start=False)
     try:
         pid = connection.call("down", {})["pid"]
-    except Unavailable:
-        _say("no daemon was running", options)
-        return 0
+    except (Limit, Unavailable):
+        if not running(home):
+            _say("no daemon was running", options)
+            return 0
+        if not (pid := end(home)):  # it serves no more clients
+            raise
     finally:
         connection.close()
     deadline = time.monotonic() + DOWN_SECONDS

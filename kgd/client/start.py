@@ -159,6 +159,26 @@ def running(home: Home) -> bool:
     return False
 
 
+def end(home: Home) -> int:
+    """Send a daemon that refuses connections the signal to end; returns its pid. 0 if the process at the socket is
+    unknown, as in another container, or on a system that does not name it."""
+    import signal
+    import struct
+
+    sock = _open(home.socket)
+    if sock is None or not hasattr(socket, "SO_PEERCRED"):
+        return 0
+    try:
+        pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+        return int(pid)
+    except OSError:
+        return 0
+    finally:
+        sock.close()
+
+
 def log_tail(home: Home) -> str:
     """The last five lines of the daemon's log, on one line."""
     try:

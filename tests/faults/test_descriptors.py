@@ -7,6 +7,8 @@ import os
 import re
 import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -61,27 +63,45 @@ def test_packs_that_were_rolled_up_are_closed_in_a_daemon_that_writes(served: Se
 
 
 def test_clients_are_refused_while_descriptors_are_left_for_writing(few_files: Served) -> None:
-    greeting = start.hello("call", "crowd", cwd="/")
-    crowd, refusals = [], []
-    try:
-        for _ in range(400):
-            try:
-                crowd.append(start.connect(few_files.home, greeting, start=False))
-            except start.Refused as refused:
-                refusals.append(refused.answer)
-                break
-        (refusal,) = refusals
+    with crowded(few_files) as refusal:
         assert refusal["code"] == "UNAVAILABLE"
         assert "file descriptors" in str(refusal["message"])
         few_files.many("put", [write(number) for number in range(100)])
         status = few_files.call("status")
         assert any("too few file descriptors" in told for told in status["degraded"])
         assert few_files.call("doctor")["ok"] is False
+    until(lambda: not few_files.call("status")["degraded"])
+
+
+@pytest.mark.slow
+def test_down_ends_a_daemon_that_refuses_clients(few_files: Served) -> None:
+    environment = {**os.environ, "KGD_HOME": few_files.home.config}
+    with crowded(few_files):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "kgd.cli", "down"], env=environment, capture_output=True, text=True, check=True
+        )
+    assert done.stdout == f"the daemon (pid {few_files.pid}) has stopped\n"
+    assert not start.running(few_files.home)
+
+
+@contextlib.contextmanager
+def crowded(served: Served) -> Iterator[dict[str, object]]:
+    """So many clients that the daemon refuses the next one, with this answer."""
+    greeting = start.hello("call", "crowd", cwd="/")
+    crowd, refusals = [], []
+    try:
+        for _ in range(400):
+            try:
+                crowd.append(start.connect(served.home, greeting, start=False))
+            except start.Refused as refused:
+                refusals.append(refused.answer)
+                break
+        (refusal,) = refusals
+        yield refusal
     finally:
         for one in crowd:
             if one:
                 one.close()
-    until(lambda: not few_files.call("status")["degraded"])
 
 
 def test_a_flood_of_silent_clients_does_not_stop_a_writer(few_files: Served) -> None:
