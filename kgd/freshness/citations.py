@@ -9,7 +9,7 @@ Because verifications are keys, there is no conflict when two users verify the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -233,11 +233,14 @@ class Finding:
         return f"{self.citation.symbol} in {self.citation.path} {self.change}".removeprefix(" in ")
 
 
-def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool) -> Finding | None:
+def judge(
+    citation: Citation, verified: Iterable[str], code: Code, former: Collection[str] = (), *, deep: bool
+) -> Finding | None:
     """The problem of a citation; None if the citation is current, or has an unknown state. A folder is current if it
     exists, and so is a file that was never verified.
 
-    Without `deep`, commits are not searched and git is not run.
+    Without `deep`, commits are not searched and git is not run. `former` are the paths that the file had before it was
+    renamed.
     """
     known = set(verified)
     now = code.present(citation.path, citation.symbol)
@@ -250,11 +253,8 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
     change = "is gone" if is_gone else "is not found, and the file changed" if is_not_found else "changed"
     if not deep or FOLDER in known:
         return Finding(citation, "", now.changed_at or None, change, is_gone)
-    revisions = code.history(citation.path)
     after = None
-    for number, (one, id) in enumerate(
-        zip(revisions, code.ids(citation.path, citation.symbol, revisions), strict=True)
-    ):
+    for number, (one, id) in enumerate(code.versions(citation.path, citation.symbol, former)):
         if id in known:
             if is_not_found and one.blob and id != one.blob[:ID]:
                 change = "is gone"  # the verified version had the symbol
@@ -266,6 +266,10 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
         after = one
     change = f"{change}; the verified version is not in the history of this checkout"
     return Finding(citation, "", None, change, is_gone)
+
+
+def former_paths(citation: Citation, renames: Mapping[str, str]) -> list[str]:
+    return [was for was, now in renames.items() if now == citation.path]
 
 
 def under_former_path(citation: Citation, renames: Mapping[str, str], code: Code) -> Citation:

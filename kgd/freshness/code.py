@@ -13,7 +13,7 @@ import stat
 import textwrap
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,11 +132,11 @@ class Code:
             return None
         return _decoded(data)
 
-    def text_of(self, path: str, symbol: str, ids: Iterable[str]) -> str | None:
+    def text_of(self, path: str, symbol: str, ids: Iterable[str], former: Collection[str] = ()) -> str | None:
         """The text of the file in the newest commit whose content, or symbol, has one of these ids; None if there is
         no such commit. Runs git, and reads up to `READ` versions for a symbol."""
-        known, revisions = set(ids), self.history(path)
-        for one, id in zip(revisions, self.ids(path, symbol, revisions), strict=True):
+        known = set(ids)
+        for one, id in self.versions(path, symbol, former):
             if id in known and one.blob:
                 return _decoded(self._blob(one.blob))
         return None
@@ -218,6 +218,30 @@ class Code:
             if record.startswith(b":"):
                 blob = record.split(b" ")[3].decode()
                 yield Revision(commit, at, None if set(blob) == {"0"} else blob)
+
+    def versions(
+        self, path: str, symbol: str = "", former: Collection[str] = ()
+    ) -> Iterator[tuple[Revision, str | None]]:
+        """The newest commits of a path with its content ids, newest first; then those of the path, among `former`,
+        that was renamed to it."""
+        revisions, left = self.history(path), set(former)
+        while True:
+            yield from zip(revisions, self.ids(path, symbol, revisions), strict=True)
+            added = revisions[-1].commit if revisions else ""
+            before = {was: self._before(was, added) for was in sorted(left)}
+            if (found := next((was for was, past in before.items() if past), None)) is None:
+                return
+            left.discard(found)
+            path, revisions = found, before[found]
+
+    def _before(self, path: str, removed: str) -> list[Revision]:
+        """The commits of a path before the commit `removed` deletes it; all of them if this is empty and no commit
+        does; empty if the path was not there."""
+        past = self.history(path)
+        if not removed:
+            return past if past and past[0].blob else []
+        numbers = (number for number, one in enumerate(past) if one.commit == removed and one.blob is None)
+        return past[next(numbers, len(past)) + 1 :]
 
     def ids(self, path: str, symbol: str, revisions: Sequence[Revision]) -> Iterator[str | None]:
         """The content id of each revision, in order; None if the path was absent. Blobs are read only for a symbol."""

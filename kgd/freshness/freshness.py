@@ -29,6 +29,7 @@ from kgd.freshness.citations import (
     Citation,
     Finding,
     Unverified,
+    former_paths,
     judge,
     note,
     notes_of,
@@ -240,11 +241,12 @@ class Freshness:
         for cited in citations.of(node, self._workspace.id):
             one = self._as_checked_out(cited, renames, self.code)
             ids = self._verified(uri, blob, one, notes.get(one.text, set()), deep=True)
+            former = former_paths(one, renames)
             if (finding := judge(one, ids, self.code, deep=False)) is not None:
                 self.code.look()
-                finding = judge(one, ids, self.code, deep=True)
+                finding = judge(one, ids, self.code, former, deep=True)
             finding = finding and _with_new_path(finding, CodeHistory.of(self._workspace).renamed)
-            answer.append(Checked(one, frozenset(ids), finding))
+            answer.append(Checked(one, frozenset(ids), finding, tuple(former)))
         return answer
 
     def settle(self, within: float = SETTLED_WITHIN) -> bool:
@@ -336,7 +338,7 @@ class Freshness:
         findings: list[Finding] = []
         for one in (self._as_checked_out(one, renames, code) for one in cited):
             verified = self._verified(uri, blob, one, notes.get(one.text, set()), deep=deep)
-            if finding := judge(one, verified, code, deep=deep):
+            if finding := judge(one, verified, code, former_paths(one, renames), deep=deep):
                 findings.append(finding)
         mark = summed_up(findings)
         with self._lock:
@@ -416,11 +418,13 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A citation, the ids of its verified content, and its problem, if the code has changed."""
+    """A citation, the ids of its verified content, its problem, if the code has changed, and the former paths of its
+    file."""
 
     citation: Citation
     verified: frozenset[str]
     finding: Finding | None
+    former: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

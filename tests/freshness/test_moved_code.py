@@ -118,6 +118,38 @@ def test_a_definition_that_changed_in_the_move_stays_stale(ask: Ask, code: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("facts")
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_code_that_changed_in_its_rename_names_this_commit_and_the_change(
+    ask: Ask, code: Path, is_committed: bool
+) -> None:
+    git(code, "mv", SESSION, LOGIN)
+    text = (code / LOGIN).read_text()
+    (code / LOGIN).write_text(text.replace("return token", "return hmac(token)"))
+    if is_committed:
+        git(code, "commit", "-qam", "rename and change")
+    becomes_stale(ask, CITING)
+    move(ask)
+    changed = f"changed in {git(code, 'rev-parse', 'HEAD')[:10]}" if is_committed else "changed, not committed yet"
+    assert becomes_stale(ask, CITING)["unverified"]["reason"] == f"sign in {LOGIN} {changed}"
+    [shown, _] = ask.get(uris=CITING, include=["citations"])["nodes"][0]["citations"]
+    assert shown["reason"] == changed
+    assert {"-    return token", "+    return hmac(token)"} <= set(shown["diff"].splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("facts")
+def test_a_change_before_the_second_rename_is_found_under_the_path_in_between(ask: Ask, code: Path) -> None:
+    rename(code)
+    changed = commit(code, LOGIN, "def sign(token):\n    return hmac(token)\n")
+    move(ask)
+    rename(code, LOGIN, "src/auth/entry.py")
+    becomes_stale(ask, CITING)
+    move(ask, f"./{LOGIN}", "./src/auth/entry.py")
+    assert becomes_stale(ask, CITING)["unverified"]["commit"] == changed
+
+
+@pytest.mark.slow
 def test_a_verified_commit_and_a_citation_of_a_symbol_move(ask: Ask, code: Path) -> None:
     head = git(code, "rev-parse", "HEAD").strip()
     symbol = {"type": "about", "target": f"symbol://shop/{SESSION}/sign"}

@@ -78,7 +78,7 @@ def _with_code(named: CitationAnswer, one: Checked, code: Code) -> CitationAnswe
         answer |= {"code": printable(shown.text), "first": shown.first}
         if shown.cited[0]:
             answer["cited"] = list(shown.cited)
-    if one.finding is not None and (diff := difference(code, one.citation, one.verified)):
+    if one.finding is not None and (diff := difference(code, one)):
         answer["diff"] = printable(diff)
     return answer
 
@@ -109,10 +109,11 @@ def excerpt(code: Code, one: Citation) -> Excerpt | None:
     return Excerpt(_text(lines[begin:end]), begin + 1, (span[0] + 1, span[1]))
 
 
-def difference(code: Code, one: Citation, verified: frozenset[str]) -> str:
+def difference(code: Code, checked: Checked) -> str:
     """The change of the cited lines since they were verified, in the unified format without its head; empty if the
     verified text is not in the history of the checkout. Runs git."""
-    before = code.text_of(one.path, one.symbol, verified)
+    one = checked.citation
+    before = code.text_of(one.path, one.symbol, checked.verified, checked.former)
     if before is None:
         return ""
     old, new = _cited(before, one), _cited(code.text(one.path) or "", one)
