@@ -178,10 +178,10 @@ class Receiving:
             return job(staging, tip)
 
         self._record(push, new)
-        before = workspace.conflict_count
+        before, tip_before = workspace.conflict_count, bytes.fromhex(workspace.tip)
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
-        drop_merged(workspace)
+        drop_merged(workspace, tip_before, push.record.holder.name)
         self._note(push, "push", f"{new.hex()} to {ref}")
         self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflict_count - before) > 0:

@@ -129,6 +129,33 @@ def test_in_a_clone_a_rejection_is_the_hubs_where_the_token_may(
     assert listed(hub) == [third], "a proposal accepted elsewhere is no longer open"
 
 
+def test_an_acceptance_in_a_clone_is_archived_there_and_on_the_hub(
+    own_hub: Callable[..., Hub], person: Callable[..., Person], tmp_path: Path
+) -> None:
+    hub = own_hub().start()
+    bot = hub.mint("propose", "/services/**", name="bot")
+    whole, parts = propose(hub, bot, X), propose(hub, bot, Y, f"{Y}2")
+    ann = person("ann", tree=clone(hub, hub.mint("read,write", name="ann"), tmp_path / "ann" / "k"))
+    ann.call("share", sync=0)
+    ann.call("accept", name=f"origin/{whole}")
+    ann.call("accept", name=f"origin/{parts}", only=[Y])
+    assert decided(ann.call("proposals", decided=True)) == [(f"origin/{whole}", "accepted", [X])]
+    ann.call("accept", name=f"origin/{parts}", only=[f"{Y}2"])
+    here = decided(ann.call("proposals", decided=True))
+    assert here == [(f"origin/{whole}", "accepted", [X]), (f"origin/{parts}", "accepted", [Y, f"{Y}2"])]
+    assert ann.sync()["state"] == "ok"
+    assert listed(hub) == [], "a proposal of which all parts are accepted is no longer open"
+    there = hub.call("proposals", workspace="infra", decided=True)
+    assert decided(there) == [(whole, "accepted", [X]), (parts, "accepted", [Y, f"{Y}2"])]
+    assert {one["decided_by"] for one in there["decided"]} == {"ann"}, "the holder, not the name that a commit claims"
+    ann.sync()
+    assert ids(ann.call("proposals")) == []
+
+
+def decided(answer: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
+    return sorted((one["id"].partition("@")[0], one["decision"], one["nodes"]) for one in answer["decided"])
+
+
 def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(
     person: Callable[..., Person], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from kgd.errors import KgdError, Unavailable
@@ -182,27 +182,32 @@ def rejected(by: str, at: int, reason: str, withdrawn: bool) -> Decision:
     return Decision("withdrawn" if withdrawn else "rejected", by, at, reason=reason)
 
 
-def accepted(workspace: Workspace, name: str, commit: ObjectId) -> Decision:
-    """The acceptance of a proposal that is in the workspace, however it arrived there."""
-    return acceptance(workspace, name, commit.hex()) or Decision("accepted", "", workspace.now())
+def accepted(workspace: Workspace, name: str, commit: ObjectId, by: str = "") -> Decision:
+    """The acceptance of a proposal that is in the workspace, however it arrived there; `by` a pusher, if given."""
+    found = acceptance(workspace, name, commit.hex())
+    return replace(found, by=by or found.by) if found else Decision("accepted", by, workspace.now())
 
 
 def acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
-    """The last acceptance of a proposal with this name at a commit with this prefix; None if there is none."""
-    origin = f"proposals/{name}@{commit[:10]}"
+    """The last acceptance of a proposal with this name at a commit with this prefix; None if there is none.
+
+    A clone calls the proposal `REMOTE/NAME`. That acceptance is found too, but only by the proposal's commit.
+    """
+    id = f"{name}@{commit[:10]}"
+    patterns = [f"--grep={ORIGIN}: proposals/{id}", *([f"--grep=/{id}"] if commit else [])]
     try:
         said = program.run(
-            workspace.layout.git_dir,
-            ["log", "--max-count=1", "--format=%H", "--fixed-strings", f"--grep={ORIGIN}: {origin}", HEAD],
+            workspace.layout.git_dir, ["log", "--max-count=1", "--format=%H", "--fixed-strings", *patterns, HEAD]
         )
-        if not (id := said.decode().strip()):
+        if not (found := said.decode().strip()):
             return None
-        made = workspace.past.commit(bytes.fromhex(id))
+        made = workspace.past.commit(bytes.fromhex(found))
         entry = workspace.past.entry(made, limit=2_000)
     except (KgdError, program.GitFailed):
         return None
-    if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
+    origin = dict(trailers(made.message)).get(ORIGIN, "").removeprefix("proposals/")
+    if not (origin.startswith(id) or (commit and origin.partition("/")[2].startswith(id))):
         return None  # the message only resembles one of an acceptance
-    # For a part, the commit's author is the proposal's author.
-    by = entry.accepted_by or (entry.author if len(made.parents) > 1 else "")
-    return Decision("accepted", by, entry.at, id, nodes=entry.nodes)
+    # A pusher may have written any author. For a part, the commit's author is the proposal's author.
+    by = entry.accepted_by or entry.pushed_by or (entry.author if len(made.parents) > 1 else "")
+    return Decision("accepted", by, entry.at, found, nodes=entry.nodes)

@@ -29,7 +29,7 @@ from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 from kgd.workspace.parts import node_in
 from kgd.workspace.proposals import proposals, records
-from kgd.workspace.proposals.decided import Decided, accepted, archive, rejected
+from kgd.workspace.proposals.decided import ORIGIN, Decided, accepted, archive, rejected
 from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, left_of, vet
 from kgd.workspace.proposals.records import Bundle, shared
 from kgd.workspace.publishing.adoption import check_signatures
@@ -100,14 +100,12 @@ def accept(
         return replace(would, commit=None)
     outcome = workspace.run(job)
     assert isinstance(outcome, Outcome)
-    if proposal.remote:
-        return outcome
     tip = bytes.fromhex(workspace.tip)
-    if outcome.commit and (hubs := shared(workspace)):
+    if outcome.commit and not proposal.remote and (hubs := shared(workspace)):
         hubs.changed()  # the push of the commit has removed the proposal
-    elif not part or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)):
+    elif not part or not _left_to_decide(workspace, tip, commit):
         _remove_accepted(workspace, proposal)
-    elif outcome.commit:
+    elif outcome.commit and not proposal.remote:
         with contextlib.suppress(RefMoved):  # continued in the meantime: the rest has another commit
             note, place = records.partly_accepted(author.name), workspace.layout
             move_ref(place.git_dir, place.derived_dir, proposal.ref, commit, commit, note=note)
@@ -147,19 +145,40 @@ def reject(
     return kept
 
 
-def drop_merged(workspace: Workspace) -> None:
-    """Remove open proposals that the tip already contains, because they were accepted elsewhere."""
+def drop_merged(workspace: Workspace, since: ObjectId, by: str) -> None:
+    """Remove open proposals that were accepted elsewhere, by commits after `since` that a holder pushed: the tip
+    contains the proposal, or they accept parts of it and leave nothing to decide."""
     tip, hubs = bytes.fromhex(workspace.tip), shared(workspace)
-    for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
+    shown = list_refs(workspace.layout.git_dir, PROPOSALS)
+    in_part = _named_by_commits(workspace, since, tip) if shown else ()
+    for ref, commit in shown.items():
         with contextlib.suppress(KgdError):
-            if workspace.store.is_ancestor(commit, tip):
+            is_done = commit.hex()[:10] in in_part and not _left_to_decide(workspace, tip, commit)
+            if is_done or workspace.store.is_ancestor(commit, tip):
                 name = ref.removeprefix(PROPOSALS)
                 if hubs:
                     hubs.remove(name, commit)
                     continue
-                archive(workspace, name, commit, accepted(workspace, name, commit))
+                archive(workspace, name, commit, accepted(workspace, name, commit, by))
                 delete_refs(workspace.layout.git_dir, {ref: commit})
                 workspace.tell_uncommitted()
+
+
+def _named_by_commits(workspace: Workspace, since: ObjectId, tip: ObjectId) -> Collection[str]:
+    """The commits, in ten digits, of the proposals that the commits after `since` accept; none if there are more than
+    `MAX_COMMITS`."""
+    store = workspace.store
+    try:
+        made = [store.commit(id) for id in store.commits_between([since], tip, limit=MAX_COMMITS)]
+    except KgdError:
+        return ()
+    return {dict(trailers(one.message)).get(ORIGIN, "").rpartition("@")[2] for one in made}
+
+
+def _left_to_decide(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> dict[str, bytes | None]:
+    """The changes of a proposal that the tip lacks."""
+    store = workspace.store
+    return left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded))
 
 
 def touches(workspace: Workspace, proposal: Proposal) -> Touched:
@@ -190,11 +209,15 @@ def nodes_of(workspace: Workspace, one: Decided) -> frozenset[Uri]:
 
 
 def _remove_accepted(workspace: Workspace, proposal: Proposal) -> None:
+    """Archive an accepted proposal, and remove its ref; the ref of a remote's proposal goes when the remote has it."""
     commit = bytes.fromhex(proposal.commit)
-    if hubs := shared(workspace):
+    if not proposal.remote and (hubs := shared(workspace)):
         return hubs.remove(proposal.name, commit)
     archive(workspace, proposal.name, commit, accepted(workspace, proposal.name, commit))
-    _remove(workspace, proposal)
+    if proposal.remote:
+        workspace.tell_uncommitted()
+    else:
+        _remove(workspace, proposal)
 
 
 def _remove(workspace: Workspace, proposal: Proposal) -> None:
