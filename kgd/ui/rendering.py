@@ -114,6 +114,7 @@ def _environment() -> Environment:
         "commands": commands,
         "breakable": breakable,
         "breakable_code": breakable_code,
+        "marked_path": marked_path,
         "unbroken": unbroken,
         "message": words.message,
         "place": words.place,
@@ -266,6 +267,15 @@ def marked(text: str, question: str) -> Markup:
         at = end
     parts += shown(text[at:])
     return Markup(_CODE.sub(r"<code>\1</code>", str(parts))) if parts.count("`") % 2 == 0 else parts
+
+
+def marked_path(path: str, question: str) -> Markup:
+    """Render a path as `breakable` does, with the words of a question marked."""
+    parts, at = Markup(""), 0
+    for begin, end in spans(path, question):
+        parts += Markup("{}<mark>{}</mark>").format(breakable(path[at:begin]), breakable(path[begin:end]))
+        at = end
+    return parts + breakable(path[at:])
 
 
 def percent(part: int, whole: int) -> int:

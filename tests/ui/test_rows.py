@@ -72,6 +72,19 @@ def test_the_nearest_nodes_of_a_search_without_results_are_rows(page: Page) -> N
     expect(nearest.first.get_by_role("heading").get_by_role("link")).to_be_focused()
 
 
+def test_an_excerpt_tells_more_than_the_summary_and_the_path_of_its_row(page: Page) -> None:
+    at(page, "search?q=search")
+    row = page.locator(".hit", has_text="Hyphens split words")
+    expect(row.locator("p")).to_have_count(2)  # the summary, and the line with the path
+    expect(row.locator("mark")).to_have_text(["search"])
+    expect(row.locator("a:has(mark)")).to_have_text("shop/search/service.py")
+    at(page, "search?q=seen")
+    excerpts = page.locator(".hit p:not(.aside)", has_text="Seen while working")
+    expect(excerpts.first).to_have_text(re.compile("^…Seen"))
+    told = excerpts.all_inner_texts()
+    assert len(set(told)) == len(told)
+
+
 def test_an_area_is_searched_from_its_page(page: Page) -> None:
     at(page, "area?uri=atom://shop/payments")
     expect(page.locator(".title")).to_contain_text("Dmitri Volkov, ")

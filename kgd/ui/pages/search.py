@@ -62,6 +62,10 @@ FILTERS = (
 )
 
 
+REPEATED = 5
+"""Number of characters of a summary, from which an excerpt that begins with them repeats it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chip:
     """A filter that is set, or can be set; its address sets or removes it. `count` hits of the page have the value."""
@@ -183,16 +187,43 @@ def _periods(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
 
 
 def _rows(visit: Visit, hits: Sequence[Mapping[str, Any]], question: str) -> list[HitRow]:
-    return [_row(hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
+    """Return the rows of hits. An excerpt that an earlier row has, word for word, is left out."""
+    found = [_row(hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
+    seen: set[str] = set()
+    for number, one in enumerate(found):
+        if len(one.texts) > 1 and one.texts[1] in seen:
+            found[number] = replace(one, texts=one.texts[:1])
+        seen.update(one.texts[1:])
+    return found
 
 
 def _row(hit: Mapping[str, Any], row: Row, question: str) -> HitRow:
-    texts = [text for text in (row.summary, hit.get("snippet")) if text and text != row.name]
+    shown = excerpt(hit.get("snippet") or "", row.summary, [path for path, _ in row.files], question)
+    texts = [text for text in (row.summary, shown) if text and text != row.name]
     if texts and (spans(texts[0], question) or (row.summary and spans(row.name, question))):
         texts = texts[:1]
     if lapsed := next((reason for reason in hit["why"] if reason.startswith(LAPSED)), ""):
         row = replace(row, lapsed=lapsed)
     return HitRow(row, tuple(texts), is_related(hit))
+
+
+def excerpt(snippet: str, summary: str, paths: Sequence[str], question: str) -> str:
+    """Return the text around a match, without a beginning that repeats the end of the summary; empty if the words of
+    the question are only in these paths, which the row shows.
+
+    >>> excerpt("…to a cart. Seen in the van.", "Added to a cart", ["src/van.py"], "van")
+    '…Seen in the van.'
+    >>> excerpt("…to a cart. Seen in `src/van.py`.", "Added to a cart", ["src/van.py"], "van")
+    ''
+    """
+    rest = snippet
+    for path in paths:
+        rest = rest.replace(path, "")
+    if spans(snippet, question) and not spans(rest, question):
+        return ""
+    body, end = snippet.removeprefix("…"), f"{summary.rstrip('.')}."
+    repeated = next((n for n in range(len(end), REPEATED, -1) if body.startswith(f"{end[-n:]} ")), 0)
+    return f"…{body[repeated:].lstrip()}" if repeated else snippet
 
 
 def is_related(hit: Mapping[str, Any]) -> bool:
