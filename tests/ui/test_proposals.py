@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -333,7 +334,7 @@ def test_a_long_proposal_has_pages_and_a_long_text_has_its_own_page(desk: Desk, 
 
 
 def test_the_tab_decided_shows_the_decision_the_reason_and_the_comments(desk: Desk, page: Page) -> None:
-    id = propose(desk, "decisions", "plan")
+    id = propose(desk, "decisions", "plan", "later")
     desk.call("comment", name=id, text="Who needs `it`?")
     desk.call("reject", name=id, reason="no longer <needed>")
     accepted = propose(desk, "acceptances", "plan")
@@ -342,8 +343,12 @@ def test_the_tab_decided_shows_the_decision_the_reason_and_the_comments(desk: De
     page.get_by_role("link", name="Decided").click()
     row = page.locator("article", has_text="what we found out about decisions")
     expect(row.locator(".badge")).to_have_text("rejected")
-    expect(row).to_contain_text("no longer <needed>")
+    expect(row.get_by_label("Reason")).to_have_text("no longer <needed>")
     expect(row).not_to_contain_text("Who needs")
+    expect(row.get_by_role("link", name="Ann Person")).to_have_count(2)  # by whom it was decided and proposed
+    facts = row.get_by_role("list", name="Facts")
+    expect(facts.get_by_role("listitem")).to_have_text([re.compile("later not in the workspace"), re.compile("plan")])
+    expect(facts.get_by_role("link")).to_have_count(1)
     expect(page.locator("article", has_text="about acceptances")).to_contain_text(commit[:10])
     assert axe(page) == []
     row.get_by_role("link", name="1 comment").click()

@@ -8,6 +8,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
+from kgd.model.uri import name_of
 from kgd.ui.changes import NodeRow, named_in, previewed_commit, rows
 from kgd.ui.node_reading import AREAS, code_beside, titles
 from kgd.ui.pages.review import ANY_TIME, BY, ReviewFilter, filter_of, found_by
@@ -55,6 +56,7 @@ def _decided(visit: Visit, wanted: ReviewFilter) -> Handled:
             "listed": shown,
             "name": name,
             "names": titles(visit, [uri for one in shown for uri in one["nodes"]]),
+            "name_of": name_of,
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
         },
