@@ -483,9 +483,9 @@ def test_proposals_without_a_conflict_say_so(page: Page) -> None:
 
 def test_the_page_of_a_person_tells_their_facts_from_those_of_their_agents(page: Page) -> None:
     at(page, "author?name=Carla+Moreno")
-    lead = page.locator(".lead")
-    expect(lead).to_contain_text("Author of 34 facts: 27 by hand, 4 with claude-code, 3 with cursor.")
-    expect(lead).to_contain_text(re.compile(r"\d conflicts?\s+\d stale"))
+    numbers = page.locator(".numbers")
+    expect(numbers).to_contain_text(re.compile(r"Facts\s*34 27 by hand, 4 with claude-code, 3 with cursor"))
+    expect(numbers).to_contain_text(re.compile(r"\d conflicts?\s+\d stale"))
     expect(page.locator(".node-row", has_text="· with ").first).to_be_visible()
     areas = page.get_by_role("region", name="Areas").get_by_role("link")
     expect(areas.filter(visible=True)).to_have_count(3)

@@ -553,7 +553,7 @@ def test_changes_of_relations_name_their_targets(desk: Desk, page: Page) -> None
     for commit in (created, changed):
         at(page, f"change?commit={commit}")
         expect(page.get_by_role("main")).to_contain_text("elation “depends on” to Key store")
-    at(page, "review?since=yesterday")
+    at(page, "review?since=yesterday&path=/related/**")
     expect(page.locator("[data-row]", has_text="Kiln").first).to_contain_text("elation “depends on” to Key store")
 
 
