@@ -534,6 +534,27 @@ def test_the_trap_that_a_task_is_about_comes_before_the_rules_of_an_area_with_on
     assert names(ask.context(task="Check each field of the forms"))[0] == "Forms"
 
 
+def test_the_hits_for_a_task_come_in_the_order_of_a_search(ask: Ask) -> None:
+    ask.put(
+        changes=[
+            upsert(
+                "atom:refunds",
+                name="Refunds",
+                content="Money goes back to the card of the payment.",
+                data={"paths": ["src/auth/**"]},
+            ),
+            upsert("decision:limits", name="Refund limits", content="A refund above the limit needs two people."),
+            upsert("gotcha:cards", name="Closed cards", content="A refund to a closed card returns after a week."),
+        ]
+    )
+    task = "Raise the refund limit that needs two people"
+    found = [one["uri"] for one in ask.search(query=task)["hits"]]
+    assert found[0] == "decision://shop/limits"
+    assert [one["uri"] for one in ask.context(task=task)["items"]][: len(found)] == found
+    with_a_file = names(ask.context(task=task, paths=SESSION))
+    assert with_a_file[:2] == ["Refund limits", "Refunds"], "weaker hits come after the rules of the file"
+
+
 def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask) -> None:
     answer = known.context(question="why do token times differ?")
     assert names(answer)[0] == "Clocks differ"

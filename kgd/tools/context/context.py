@@ -264,7 +264,8 @@ def _gathered(
     if params.task.strip():
         node = _task(session, asked.findings, params.task.strip())
         if node is None:
-            gathering.by_keywords(asked.findings, params.task)
+            is_alone = not (texts or symbols_of)
+            gathering.by_keywords(asked.findings, params.task, gathering.ANSWER if is_alone else gathering.FAR)
             asked.about, asked.query = "this task", params.task
         else:
             task = tasks.parsed(node)

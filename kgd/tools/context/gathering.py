@@ -125,6 +125,8 @@ class Findings:
         self.chains = Chains(workspace.graph, self.sees)
         self.nearest: tuple[Uri, ...] = ()
         """The nearest nodes, if nothing answers the question."""
+        self.is_answered = False
+        """Whether the search for the question has hits in the knowledge."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
         """Add a node under its current URI, or add a reason if the node was found before; the closest occurrence
@@ -268,8 +270,8 @@ TAGGED = 10
 HITS, CODE_HITS = 20, 8
 """Largest number of hits for a question, in knowledge and in code."""
 CLEAR = 2 / 3
-"""Smallest score of a near hit for a task, as a share of the best score. Hits below it come last: the rules of an area
-that has one word in common with the task would otherwise hide the gotcha that the task is about."""
+"""Smallest score of a clear hit for a task, as a share of the best score. Weaker hits come after the rules of the areas
+that own the task's files."""
 AREAS_FOLLOWED = 40
 """Largest number of areas whose memories and neighbours are examined; an answer of default size has room for as many.
 """
@@ -366,14 +368,15 @@ def _touched_by(findings: Findings, task: Uri) -> None:
             findings.add(uri, NEAR, "written for the task")
 
 
-def by_keywords(findings: Findings, text: str) -> None:
-    """Find memories with the text's keywords as tags, then the hits of a search for it."""
+def by_keywords(findings: Findings, text: str, weak: int = FAR) -> None:
+    """Find the hits of a search for a task's text, best first, and memories with its keywords as tags. The clear hits
+    answer the task; `weak` is the closeness of the others."""
     _tagged(findings, keywords(text), NEAR)
     if text.strip():
         answers = findings.answers(text[:2_000], TAGGED)
         clear = answers.hits[0].score * CLEAR if answers.hits else 0.0
         for number, answer in enumerate(answers.hits):
-            close = FAR if answer.steps or answer.score < clear else NEAR
+            close = weak if answer.steps or answer.score < clear else ANSWER
             if findings.closeness(answer.uri) > close:
                 findings.add(answer.uri, close, _found(answer), number)
         for answer in answers.code[:CODE_HITS]:
@@ -382,7 +385,7 @@ def by_keywords(findings: Findings, text: str) -> None:
 
 def note_question(findings: Findings, question: str, *, named: bool) -> None:
     """Record whether the search of `by_question` found an answer."""
-    found = any(one.closeness == ANSWER for one in findings.ordered())
+    found = findings.is_answered or any(one.of_symbol for one in findings.ordered())
     if found or not findings.workspace.meaning.is_partial:
         asked = Question(question, since=findings.since, until=findings.until)
         questions.note(findings.session, findings.workspace, asked, found=found, named=named)
@@ -400,7 +403,7 @@ def by_question(findings: Findings, question: str) -> None:
             found.of_symbol |= why.startswith(ABOUT_SYMBOL)
     for hit in answers.code[:CODE_HITS]:
         findings.add_code(hit.uri, _found(hit), hit.line)
-    findings.nearest = answers.nearest
+    findings.nearest, findings.is_answered = answers.nearest, bool(answers.hits)
     hits = [one for one in findings.ordered() if one.closeness == ANSWER]
     for one in hits:
         for edge in islice(workspace.graph.out(one.uri), RELATIONS):
