@@ -20,7 +20,7 @@ from kgd.retrieval import candidates, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Ranked, Unit, filters_of, gather
 from kgd.retrieval.query import Answered, Link, Mentions, Question, Retrieved, Step
 from kgd.retrieval.relevance import anybody, measure
-from kgd.retrieval.spreading import Surroundings
+from kgd.retrieval.spreading import Subject, Surroundings
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -73,7 +73,7 @@ def retrieve(
     about: About | None = None,
     likely: Likely | None = None,
     first: Mapping[Uri, str] | None = None,
-    subjects: Mapping[Uri, str] | None = None,
+    subjects: Mapping[Uri, Subject] | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """At most `limit` hits each in knowledge and in code, starting from `offset`, with their cheapest relations.
@@ -89,7 +89,7 @@ def retrieve(
         likely: Without it, past commits have no influence.
         first: Notes about the path or the symbol that is the query, each with the reason. Those that pass its filters
             come before all other knowledge, except notes of that name.
-        subjects: Notes about symbols that the query names among other words, each with the reason. They rank higher.
+        subjects: Notes about files and symbols that the query names among other words. They rank higher.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -148,7 +148,7 @@ def tagged(
 
 
 def _filled(
-    workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None, subjects: Mapping[Uri, str]
+    workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None, subjects: Mapping[Uri, Subject]
 ) -> Pool:
     """The units of a query with their scores."""
     pool = gather(workspace, question, sees)

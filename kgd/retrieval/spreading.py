@@ -28,6 +28,9 @@ PERSON = 0.15
 """Bonus for texts of a speaker named in the query."""
 SUBJECT = 0.5
 """Bonus for notes about a symbol or file named in the query."""
+SUBJECT_IN_FILE = 2.0
+"""Bonus for notes about a symbol of a file if the query names both: it exceeds that of a note that is only about the
+file and has all words of the query."""
 BESIDE = 0.5
 """Share of a message's score that comes from the message and its neighbours together."""
 HELPED = 0.35
@@ -56,6 +59,13 @@ class Along(NamedTuple):
 BY_FOLLOWING = Along(0.3, 30, 1.0)
 BY_MENTION = Along(0.4, 10, 0.5)
 BY_RELATION = Along(0.3, 10, 0.5)
+
+
+class Subject(NamedTuple):
+    """Why a note is about a file or symbol named in the query, and the bonus for it."""
+
+    why: str
+    bonus: float = SUBJECT
 
 
 class Surroundings(NamedTuple):
@@ -103,13 +113,13 @@ def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], 
         normalise(pool)
 
 
-def with_subjects(pool: Pool, around: Surroundings, subjects: Mapping[Uri, str]) -> None:
-    """Raise the scores of notes about symbols named in the query. `subjects` has the reason for each note."""
+def with_subjects(pool: Pool, around: Surroundings, subjects: Mapping[Uri, Subject]) -> None:
+    """Raise the scores of notes about files and symbols named in the query."""
     fresh = [uri for uri in subjects if uri not in pool.units]
     _add(pool, around, (found for found in (around.find(fresh) if fresh else ()) if found.lane is Lane.NOTES))
-    for uri, why in subjects.items():
+    for uri, subject in subjects.items():
         if unit := pool.units.get(uri):
-            unit.score, unit.because = unit.score + SUBJECT, why
+            unit.score, unit.because = unit.score + subject.bonus, subject.why
     if subjects:
         normalise(pool)
 

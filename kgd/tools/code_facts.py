@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -11,6 +12,7 @@ from kgd.areas.patterns import normalise
 from kgd.errors import Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.index.exact_names import asked_in
+from kgd.index.words import STOPWORDS
 from kgd.memories.tasks import parsed
 from kgd.model.escaping import one_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, path_of, scheme_of, uri_at
@@ -27,6 +29,9 @@ FEW_CALLED = 3
 """Largest number of symbols that a name inside a sentence stands for."""
 MOST_FACTS = 200
 """Largest number of facts about one symbol, and of facts that cite its file."""
+_WORD = re.compile(r"[^\W\d]\w*")
+_NUMBER = re.compile(r"~\d+\Z")
+"""The end of the name of a symbol's further definitions."""
 
 
 class Fact(NamedTuple):
@@ -91,6 +96,20 @@ def named_inside(session: Session, workspace: Workspace, question: str) -> list[
     whole = question.strip().strip(QUOTES).removesuffix("()")
     inside = (name for name in asked_in(question) if name != whole and not any(map(str.isspace, name)))
     return [uri for name in inside for uri in called(session, workspace, name, FEW_CALLED)]
+
+
+def named_of(session: Session, workspace: Workspace, files: Iterable[Uri], question: str) -> list[Uri]:
+    """The readable symbols of these files whose name, without that of the class, is a word of a question."""
+    sees, asked = session.sight(workspace.id) or anybody, set(_WORD.findall(question)) - STOPWORDS
+    inside = (
+        edge.target
+        for uri in files
+        if scheme_of(uri) == "file"
+        for source in workspace.sources()
+        for edge in source.out(uri)
+        if scheme_of(edge.target) == "symbol"
+    )
+    return [uri for uri in inside if _NUMBER.sub("", name_of(uri)).rpartition(".")[2] in asked and sees(uri)]
 
 
 def facts_about(session: Session, workspace: Workspace, symbols: Iterable[Uri]) -> Iterator[Fact]:

@@ -24,7 +24,7 @@ ABOUT, CITING, WHOLE = "insight://shop/backups", "gotcha://shop/trap", "insight:
 @pytest.fixture(autouse=True)
 def facts(code: Path, ask: Ask) -> None:
     (code / KEYS).write_text(TEXT)
-    about = [{"type": "about", "target": f"./{KEYS}#Keys.rotate_all"}]
+    about = to_symbol("Keys.rotate_all")
     until(lambda: ROTATE in uris(ask.search(query="Keys.rotate_all")["code"]))
     ask.put(
         changes=[
@@ -38,6 +38,10 @@ def facts(code: Path, ask: Ask) -> None:
 
 def to_file() -> list[dict[str, Any]]:
     return [{"type": "about", "target": f"./{KEYS}"}]
+
+
+def to_symbol(name: str) -> list[dict[str, Any]]:
+    return [{"type": "about", "target": f"./{KEYS}#{name}"}]
 
 
 def uris(found: Any) -> list[str]:
@@ -148,6 +152,18 @@ def test_a_question_with_the_name_of_a_symbol_finds_the_facts_about_it(ask: Ask)
         hits = {one["uri"]: one["why"] for one in ask.search(query=question)["hits"]}
         assert all("about the symbol Keys.rotate_all" in hits[one] for one in (ABOUT, CITING))
         assert {ABOUT, CITING} <= set(uris(ask.context(question=question)["items"]))
+
+
+@pytest.mark.parametrize("file", [KEYS, "keys.py"])
+def test_a_symbol_may_be_a_plain_word_of_a_question_that_names_its_file(ask: Ask, file: str) -> None:
+    ask.put(
+        changes=[
+            upsert("insight://shop/audit", summary="Every release is audited.", relations=to_symbol("drop")),
+            upsert("insight://shop/alike", summary="What does a drop of a key assume about it?", relations=to_file()),
+        ]
+    )
+    found = ask.search(query=f"what does drop in {file} assume about a key?")["hits"]
+    assert (found[0]["uri"], found[0]["why"][0]) == ("insight://shop/audit", "about the symbol drop")
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ from kgd.retrieval.candidates import file_of, symbol_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_PATH, QUOTES, retrieve, tagged
+from kgd.retrieval.spreading import SUBJECT, SUBJECT_IN_FILE, Subject
 from kgd.tools import addressing, as_markdown, code_facts, file_paths, origins, paging, visibility, worktrees
 from kgd.tools.areas import ids
 from kgd.tools.nodes import Brief, LastChange, Standing, updated
@@ -396,11 +397,12 @@ def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri
     return found
 
 
-def _subjects(session: Session, workspace: Workspace, query: str) -> dict[Uri, str]:
-    """The notes about the files and symbols that a question names among other words, each with the reason."""
+def _subjects(session: Session, workspace: Workspace, query: str) -> dict[Uri, Subject]:
+    """The notes about the files and symbols that a question names among other words. If it names a file, each word may
+    be one of the file's symbols."""
     words = query.split()
     paths = [word for word in words if "/" in word or "." in word][:MOST_PATHS] if len(words) > 1 else []
-    files, symbols = list[Uri](), code_facts.named_inside(session, workspace, query)
+    files, symbols = list[Uri](), list[Uri]()
     for path in (word.rstrip(".,;:!?").strip(QUOTES) for word in paths):
         file, _, name = path.partition("#")
         named = file_paths.named(session, workspace, path)
@@ -409,8 +411,12 @@ def _subjects(session: Session, workspace: Workspace, query: str) -> dict[Uri, s
             symbols += [symbol for one in named if scheme_of(symbol := symbol_of(one, name)) == "symbol"]
         files += named
     about = about_paths(workspace, files) if files else {}
-    found = {note: ABOUT_PATH for notes in about.values() for note in notes}
-    return found | code_facts.reasons(code_facts.facts_about(session, workspace, dict.fromkeys(symbols)))
+    symbols += code_facts.named_of(session, workspace, files, query)
+    found = {note: Subject(ABOUT_PATH) for notes in about.values() for note in notes}
+    for named, bonus in ((code_facts.named_inside(session, workspace, query), SUBJECT), (symbols, SUBJECT_IN_FILE)):
+        facts = code_facts.facts_about(session, workspace, dict.fromkeys(named))
+        found |= {note: Subject(why, bonus) for note, why in code_facts.reasons(facts).items()}
+    return found
 
 
 def _about_named(session: Session, workspace: Workspace, query: str) -> dict[Uri, str]:
