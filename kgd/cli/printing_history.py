@@ -51,7 +51,7 @@ def history(answer: Answer) -> None:
                 say(f"    {address(uri)}")
         say_field(entry, "more_nodes", "    and {} more")
         diffs(entry.get("diff", ()))
-    _no_commits(answer)
+    _end(answer)
 
 
 def log(answer: Answer) -> None:
@@ -66,13 +66,13 @@ def log(answer: Answer) -> None:
     ]
     narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16}  {}"
     table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format)
-    _no_commits(answer)
+    _end(answer)
 
 
-def _no_commits(answer: Answer) -> None:
+def _end(answer: Answer) -> None:
     if not answer["commits"]:
         say("no commits")
-        say_field(answer, "next")
+    say_field(answer, "next")
 
 
 def blame(answer: Answer) -> None:

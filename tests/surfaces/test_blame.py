@@ -8,7 +8,9 @@ from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.access import Principal, Scope
 from kgd.tools import SERVED
 from kgd.tools.session import Session
-from tests.surfaces.conftest import Ask, upsert
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
 
 URI = "concept://shop/prose"
 
@@ -94,3 +96,33 @@ def test_lines_from_an_unreadable_former_address_are_not_attributed_to_the_mover
     first, last = SERVED["blame"].call(theirs, {"uri": "concept://shop/open/moved"})["ranges"]
     assert (first["text"], first["earlier"]) == ("older than it looks", True)
     assert (last["text"].strip(), "earlier" in last) == ("new", False)
+
+
+def test_a_file_renamed_with_git_keeps_the_commits_of_its_lines(ask: Ask, ws: Workspace) -> None:
+    first = write(ask, "one\ntwo\n")
+    until(lambda: ws.is_settled)
+    folder = ws.layout.work_tree / "nodes/concept"
+    text = (folder / "prose.yaml").read_text().replace("concept://shop/prose", "concept://shop/z")
+    (folder / "prose.yaml").unlink()
+    (folder / "z.yaml").write_text(text)
+    git(ws.layout.work_tree, "add", "-A")
+    git(ws.layout.work_tree, "commit", "-qm", "rename")
+    ws.settle()
+    until(lambda: ask.get(uris="z")["nodes"])
+    assert told(ask.blame(uri="z")) == [(1, 2, first, "one\ntwo")]
+    (renamed,) = (answer := ask.history(uri="z"))["commits"]
+    earlier = f"history with uri={URI} lists those commits."
+    assert answer["next"] == f"Its file was renamed; it was {URI} before: {earlier}"
+    assert [one["commit"] for one in ask.history(uri="concept://shop/prose")["commits"]] == [renamed["commit"], first]
+    assert "next" not in ask.history(uri="z", author="Ann")
+
+
+def test_a_new_node_beside_a_removed_one_is_not_called_renamed(ask: Ask) -> None:
+    write(ask, "one\n")
+    ask.put(changes=[{"op": "upsert", "uri": "b", "content": "two\n"}, {"op": "delete", "uri": "prose"}])
+    assert "next" not in ask.history(uri="b")
+    ask.put(changes=[{"op": "upsert", "uri": name, "content": "same\n"} for name in "cd"])
+    ask.put(
+        changes=[*({"op": "delete", "uri": one} for one in "cd"), {"op": "upsert", "uri": "e", "content": "same\n"}]
+    )
+    assert "next" not in ask.history(uri="e"), "either of two may have become it"

@@ -161,10 +161,13 @@ def _versions(
 
 
 def _before(workspace: Workspace, uri: Uri, oldest: tuple[Entry, Node | None]) -> Uri | None:
-    """The URI from which a node's oldest commit moved it; None if that commit created the node."""
+    """The URI from which a node's oldest commit moved it, or renamed its file without an alias; None if that commit
+    created the node."""
     entry, node = oldest
-    if node is None or not node.aliases:
+    if node is None:
         return None
+    if not node.aliases:
+        return workspace.history.renamed_from(uri, entry.commit)
     gone = {change.uri for change in workspace.history.changes(entry.commit) if change.after is None}
     return next((alias for alias in node.aliases if alias in gone), None)
 

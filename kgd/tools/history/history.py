@@ -95,6 +95,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     found = every if wanted is None else _in_sight(every, wanted, rounds)
     room = Room(HARD_LIMIT)
     answer: HistoryResult = {"workspace": workspace.id, "commits": []}
+    entry: Entry | None = None
     for entry in found:
         shown = answer["commits"]
         is_room = entry is not None and len(shown) < params.limit
@@ -111,7 +112,18 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
             _check_known(session, workspace, uri, params.uri or "", sees)
         advice = correction(session, workspace, params.author, params.path) or future(params.since)
         answer |= present(next=advice or _of_code(session, uri))
+    elif entry and "cursor" not in answer and not (params.author or params.since or params.commit or params.path):
+        answer |= present(next=_before_rename(workspace, names, entry, sees))
     return answer
+
+
+def _before_rename(workspace: Workspace, names: Sequence[Uri], oldest: Entry, sees: visibility.Sees | None) -> str:
+    """The call that lists earlier commits, if a node's oldest commit renamed its file without an alias."""
+    found = (workspace.history.renamed_from(one, oldest.commit) for one in names)
+    former = next(filter(None, found), None)
+    if former is None or not (sees is None or sees(former)):
+        return ""
+    return Advice(f"Its file was renamed; it was {former} before: ", Do("history", uri=former), " lists those commits.")
 
 
 def _of_code(session: Session, uri: Uri | None) -> str:

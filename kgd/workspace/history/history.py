@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
-from itertools import chain, dropwhile, takewhile
+from itertools import chain, dropwhile, islice, takewhile
 from operator import not_
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ NOT_UNDONE = ("init", "merge", "forget")
 """Operations whose commits are not undone."""
 REVERTING, RESTORING = "revert:", "restore:"
 """The first word of the subject of a revert, and of the revert of a revert."""
+MOST_RENAMED = 100
+"""Maximum number of files of a commit that are compared to find a rename."""
 LOOKED_AT = 100
 """Maximum number of commits to search for a commit that can be undone."""
 
@@ -91,6 +94,23 @@ class History:
         graph = self._served.graph
         return tuple(one for one in graph.aliases(uri) if graph.resolve(one) == uri and (sees is None or sees(one)))
 
+    def renamed_from(self, uri: Uri, created: str) -> Uri | None:
+        """The node whose file a person renamed to make this one, without an alias: the only node that was removed by
+        the commit that created this one, and had the same content or, without content, the same other fields.
+
+        None if there is none, or if the commit changed more than `MOST_RENAMED` files, which are not compared.
+        """
+        commit, store = self._past.commit(bytes.fromhex(created)), self._past.store
+        if len(commit.parents) != 1:
+            return None
+        files = list(islice(store.diff(store.tree_of(commit.parents[0]), commit.tree), MOST_RENAMED + 1))
+        if not 1 < len(files) <= MOST_RENAMED:
+            return None
+        changes = self.changes(created)
+        made = next((one.after for one in changes if one.uri == uri and one.before is None), None)
+        gone = [one.uri for one in changes if one.after is None and _is_renamed(one.before, made)]
+        return gone[0] if len(gone) == 1 else None
+
     def files_of(self, uri: Uri) -> tuple[str, ...]:
         """The node's file, its detail file and the folder of its conflicts: a commit that changes a file, or resolves a
         conflict, is a version of the node."""
@@ -146,6 +166,14 @@ class History:
         if not self._served.locations.part_with(uri):
             return node if store.entry(store.tree_of(commit), path) == sent else None
         return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
+
+
+def _is_renamed(before: Node | None, after: Node | None) -> bool:
+    if before is None or after is None:
+        return False
+    if before.content or after.content:
+        return before.content == after.content
+    return replace(before, uri=after.uri, aliases=after.aliases) == after
 
 
 class Reverted(NamedTuple):
