@@ -176,3 +176,22 @@ def test_old_decisions_are_not_listed_and_their_acceptances_are_removed(
     found = ask.proposals(decided=True)["decided"]
     assert [one["decision"] for one in found].count("accepted") == 1
     assert [one["decision"] for one in found].count("rejected") == 1
+
+
+def test_an_acceptance_that_is_no_longer_kept_is_found_by_its_name(
+    ask: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = holds("propose", "/infra/**")
+    monkeypatch.setattr(decided, "DAYS", -1)  # each acceptance is removed at once
+    ids = []
+    for name in "abc":
+        ids.append(propose(bot, f"infra/{name}"))
+        commit = ask.accept(name=ids[-1])["commit"]
+        ask.put(changes={"op": "upsert", "uri": f"notes/{name}", "summary": f"Kgd-Origin: proposals/{ids[-1]}"})
+        for one in (ids[-1], ids[-1].partition("@")[0]):
+            with pytest.raises(NotFound, match=f"no longer open: Ann Person accepted it .*, in commit {commit[:10]}"):
+                ask.proposals(name=one)
+    with pytest.raises(NotFound, match="no longer open"):
+        ask.proposals(name=ids[0])
+    with pytest.raises(NotFound, match="no open proposal has that name"):
+        ask.proposals(name=f"{ids[0].partition('@')[0]}@{'f' * 10}")

@@ -14,12 +14,13 @@ import contextlib
 import json
 import re
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Literal, cast
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, trailers
-from kgd.git.refs import ACCEPTED, HEAD, PROPOSALS, REJECTED, delete_refs, list_refs, move_ref, read_log
+from kgd.git.refs import ACCEPTED, PROPOSALS, REJECTED, delete_refs, list_refs, move_ref, read_log
 from kgd.model.uri import Uri
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.proposals import Proposal, is_name, read_at
@@ -38,6 +39,7 @@ LONGEST_NOTE = 500
 How = Literal["accepted", "partly accepted", "rejected", "withdrawn"]
 
 _NAMED = "kgd: proposal "
+_ORIGIN_OF = f"%H %(trailers:key={ORIGIN},valueonly,separator=%x20)"
 _NAME = r'"(?:[^"\\]|\\.)*"(?= in |: |$)|.+?'
 _DECISION = re.compile(
     rf"kgd: (accepted|rejected|withdrawn)(?: by ({_NAME}))?(?: in ([0-9a-f]{{40}}))?(?:: (.*))?"
@@ -158,7 +160,7 @@ def _read(workspace: Workspace, ref: str, tip: ObjectId) -> Decided | None:
 def decision(workspace: Workspace, id: str) -> Decision | None:
     """The last decision on a proposal with this name (and this commit, if given); None if no decision is known.
 
-    Reads the messages of the whole history.
+    The first call may read the messages of the whole history.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
     if not is_name(name):
@@ -188,24 +190,58 @@ def accepted(workspace: Workspace, name: str, commit: ObjectId, by: str = "") ->
     return replace(found, by=by or found.by) if found else Decision("accepted", by, workspace.now())
 
 
+@dataclass(slots=True)
+class _Acceptances:
+    """The acceptances in the history of the tip that was read last."""
+
+    tip: ObjectId | None = None
+    made: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """By the name of the proposal, oldest first: the beginning of the proposed commit's id, and the acceptance's id.
+    Acceptances of a proposal `REMOTE/NAME` are also below `/NAME`."""
+    lock: Lock = field(default_factory=Lock)
+
+    def of(self, workspace: Workspace, name: str) -> list[tuple[str, str]]:
+        """The acceptances of a proposal. The first call reads the messages of the whole history, a later call those of
+        the commits since then.
+
+        Raises:
+            GitFailed, KgdError: The history cannot be read.
+        """
+        with self.lock:
+            tip, store = bytes.fromhex(workspace.tip), workspace.store
+            if self.tip != tip:
+                continues = self.tip is not None and store.exists(self.tip) and store.is_ancestor(self.tip, tip)
+                since = [f"^{self.tip.hex()}"] if self.tip and continues else []
+                arguments = [f"--format={_ORIGIN_OF}", "--fixed-strings", f"--grep={ORIGIN}: proposals/", tip.hex()]
+                said = program.run(workspace.layout.git_dir, ["log", *arguments, *since]).decode("utf-8", "replace")
+                made = self.made if continues else {}
+                for line in reversed(said.splitlines()):
+                    id, _, origin = line.partition(" ")
+                    proposal, _, commit = origin.removeprefix("proposals/").partition("@")
+                    _, remote, own = proposal.partition("/")
+                    for called in (proposal, *([f"/{own}"] if remote else [])):
+                        made.setdefault(called, []).append((commit, id))
+                self.tip, self.made = tip, made
+            return list(self.made.get(name, ()))
+
+
 def acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
     """The last acceptance of a proposal with this name at a commit with this prefix; None if there is none.
 
     A clone calls the proposal `REMOTE/NAME`. That acceptance is found too, but only by the proposal's commit.
     """
-    id = f"{name}@{commit[:10]}"
-    patterns = [f"--grep={ORIGIN}: proposals/{id}", *([f"--grep=/{id}"] if commit else [])]
+    names = [f"/{name}", name] if commit else [name]
     try:
-        said = program.run(
-            workspace.layout.git_dir, ["log", "--max-count=1", "--format=%H", "--fixed-strings", *patterns, HEAD]
-        )
-        if not (found := said.decode().strip()):
+        known = workspace.beside(_Acceptances, lambda _: _Acceptances())
+        every = [one for called in names for one in known.of(workspace, called)]
+        found = next((id for proposed, id in reversed(every) if proposed.startswith(commit[:10])), None)
+        if found is None:
             return None
         made = workspace.past.commit(bytes.fromhex(found))
         entry = workspace.past.entry(made, limit=2_000)
     except (KgdError, program.GitFailed):
         return None
-    origin = dict(trailers(made.message)).get(ORIGIN, "").removeprefix("proposals/")
+    origin, id = dict(trailers(made.message)).get(ORIGIN, "").removeprefix("proposals/"), f"{name}@{commit[:10]}"
     if not (origin.startswith(id) or (commit and origin.partition("/")[2].startswith(id))):
         return None  # the message only resembles one of an acceptance
     # A pusher may have written any author. For a part, the commit's author is the proposal's author.
