@@ -345,6 +345,16 @@ def test_the_node_of_a_file_becomes_a_concept_only_by_its_uri(ask: Ask) -> None:
     assert move(ask, SESSION, "concept:services/session")["created"] == ["concept://shop/services/session"]
 
 
+def test_context_of_a_former_path_names_the_new_one(ask: Ask, code: Path, session: Session) -> None:
+    rename(code)
+    until(lambda: "was renamed" in ask.context(paths=SESSION)["missing"]["message"])
+    told = ask.context(paths=[SESSION, "src/new.py"])["missing"]["message"]
+    assert f" src/new.py is not in the code tree yet. {SESSION} was renamed to {LOGIN}." in told
+    scope = Scope.of("shop", ["read"], ["/**"])
+    guest = Ask(Session(session.daemon, principal=Principal("tok1", "bot", "agent", (scope,))))
+    assert "renamed" not in guest.context(paths=SESSION)["missing"]["message"]
+
+
 @pytest.mark.usefixtures("facts")
 def test_the_holder_of_a_token_moves_no_code(ask: Ask, code: Path, session: Session) -> None:
     rename(code)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.memories import tasks
 from kgd.model.access import Verb
@@ -68,6 +70,8 @@ SHRUNK = (
 )
 """Lists in the order in which they are cut if an answer is too large."""
 GAPS_NAMED = 20
+RENAMES = 3
+"""Largest number of renamed paths in the message about missing ones."""
 """Largest number of patterns in a suggested area."""
 
 
@@ -358,8 +362,10 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
         also = f", and nothing names {which} by path" if bare else ""
-        absent = [path for path in gaps if path in new]
+        renamed = _renamed(asked)
+        absent = [path for path in gaps if path in new and path not in renamed]
         told = f" {_some(absent)} not in the code tree yet{_like(asked, absent)}." if absent else ""
+        told += "".join(f" {was} was renamed to {now}." for was, now in islice(renamed.items(), RENAMES))
         if any(" " in path for path in absent):
             told += " Pass a sentence as `task` or `question`."
         message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, gotchas."
@@ -382,6 +388,14 @@ def _some(paths: Sequence[str]) -> str:
         return f"{paths[0]} is"
     named = ", ".join([*paths[:3], *(["..."] if len(paths) > 3 else [])])
     return f"{len(paths)} of them ({named}) are"
+
+
+def _renamed(asked: _Asked) -> dict[str, str]:
+    """The present paths of the missing ones that were renamed, as far as this caller may know."""
+    if asked.findings.session.principal is not None:
+        return {}
+    renamed = CodeHistory.of(asked.findings.workspace).renamed
+    return {printable(path): printable(now) for path in asked.places.absent if (now := renamed(path))}
 
 
 def _like(asked: _Asked, absent: Sequence[str]) -> str:
