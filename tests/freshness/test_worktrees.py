@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from kgd.errors import NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.tools import worktrees
 from kgd.tools.session import Session
@@ -78,6 +80,16 @@ def test_a_relative_uri_in_a_worktree_is_a_file_of_the_code(feature: Ask) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("named", ["about", "cites"])
+def test_a_file_that_only_the_callers_worktree_has_is_missing_in_the_named_tree(
+    feature: Ask, ask: Ask, code: Path, session: Session, named: str
+) -> None:
+    (code / SESSION).unlink()
+    for caller, tree in ((feature, f"the code in {code}"), (ask, "the code tree")):
+        with pytest.raises(NotFound, match=f"^{re.escape(tree)} has no {SESSION}"):
+            caller.remember(text="Sessions are signed.", **{named: [SESSION]})
+
+
 def test_a_line_that_the_callers_worktree_lacks_is_counted_there(feature: Ask, code: Path) -> None:
     answer = feature.context(paths=f"{SESSION}:999")
     assert answer["unknown_lines"] == [f"{SESSION} has 9 lines, so there is no line 999"]

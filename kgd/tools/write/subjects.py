@@ -214,8 +214,18 @@ def subject_of(session: Session, workspace: Workspace, text: str, *, at: str) ->
     if scheme_of(uri) not in ("concept", *IN_CODE) or workspace.layout.code_tree is None:
         raise NotFound(f"there is no node {uri}", at=at, next=_nearest(workspace, uri, ""))
     or_node = "" if scheme_of(uri) in IN_CODE else ", and no node has this name"
-    said = f"the code tree has no {printable(path_of(uri))[:200]}{or_node}"
-    raise NotFound(said, at=at, next=_nearest(workspace, uri, path_of(uri), CODE_TREE if not or_node else ()))
+    raise NotFound(
+        f"{_absence(session, workspace, path_of(uri))}{or_node}",
+        at=at,
+        next=_nearest(workspace, uri, path_of(uri), CODE_TREE if not or_node else ()),
+    )
+
+
+def _absence(session: Session, workspace: Workspace, path: str) -> str:
+    """A sentence that the code tree lacks a path; it names this tree to a caller whose own work tree has the path."""
+    other = worktrees.another(workspace, session.own_cwd) if session.principal is None else None
+    here = f"the code in {workspace.layout.code_tree}" if other and os.path.lexists(other / path) else "the code tree"
+    return printable(f"{here} has no {path[:200]}")
 
 
 def cited_code(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[str, str]:
@@ -228,8 +238,9 @@ def cited_code(session: Session, workspace: Workspace, text: str, *, at: str) ->
     code, one = Freshness.of(workspace).code, citations.parse(citation, workspace.id)
     if code is not None and one is not None and not one.at and citations.is_missing(one, code):
         uri = uri_at("file", workspace.id, one.path)
-        said = f"the code tree has no {printable(one.path)[:200]}"
-        raise NotFound(said, at=at, next=_nearest(workspace, uri, one.path, CODE_TREE))
+        raise NotFound(
+            _absence(session, workspace, one.path), at=at, next=_nearest(workspace, uri, one.path, CODE_TREE)
+        )
     if one is not None and one.symbol and not one.at and _lacks(session, workspace, one.path, one.symbol):
         like = _similar(session, workspace, one.path, one.path, one.symbol)
         raise _unknown_name(one.path, one.symbol, like, at)
