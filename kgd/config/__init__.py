@@ -94,10 +94,10 @@ class Home:
 
         Raises:
             Forbidden: A folder belongs to another user, or is a symbolic link in /tmp.
-            Unavailable: A folder cannot be created.
+            Unavailable: A folder cannot be created, or the daemon cannot write into it.
         """
         for folder in (self.config, self.state, self.logs):
-            _private_folder(folder, may_exist_open=folder == self.config)
+            _private_folder(folder, is_state=folder != self.config)
         _private_folder(os.path.dirname(self.socket))
 
 
@@ -108,7 +108,8 @@ def _xdg(env: Mapping[str, str], name: str, user: str, usual: str) -> str:
     return given if os.path.isabs(given) else os.path.join(user, usual)
 
 
-def _private_folder(path: str, may_exist_open: bool = False) -> None:
+def _private_folder(path: str, is_state: bool = True) -> None:
+    """Create the folder. Without `is_state`, others may read it, and it may be read-only."""
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
@@ -121,7 +122,7 @@ def _private_folder(path: str, may_exist_open: bool = False) -> None:
             from kgd.errors import Forbidden
 
             raise Forbidden("this folder belongs to another user", at=path, next="Set KGD_HOME to your own folder.")
-        if found.st_mode & 0o077 and not may_exist_open:
+        if is_state and found.st_mode & 0o077:
             os.chmod(path, 0o700)
     except OSError as error:
         from kgd.errors import Unavailable
@@ -129,6 +130,12 @@ def _private_folder(path: str, may_exist_open: bool = False) -> None:
         raise Unavailable(
             f"this folder cannot be created: {error.strerror}", at=path, next="Set KGD_HOME to your own folder."
         ) from error
+    if is_state and not os.access(path, os.W_OK | os.X_OK):
+        from kgd.errors import Unavailable
+
+        raise Unavailable(
+            "the daemon cannot write into this folder", at=path, next="Make it writable, or set KGD_HOME to another."
+        )
 
 
 def one_thread_each() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -53,6 +54,44 @@ def test_a_folder_named_kgd_in_the_current_directory_is_not_started(tmp_path: Pa
         check=False,
     )
     assert (done.returncode, "not ours" in done.stderr) == (0, False)
+
+
+def test_a_state_folder_that_cannot_be_written_is_named_before_a_daemon_starts(tmp_path: Path) -> None:
+    """Otherwise the daemon would end with a traceback in its log. The configuration may be read-only."""
+    home = Home.at(str(tmp_path / "home"))
+    home.prepare()
+    os.chmod(home.config, 0o500)
+    assert _prepared_without_privileges(home) == ""
+    os.chmod(home.state, 0o500)
+    assert f"UNAVAILABLE the daemon cannot write into this folder {home.state}" in _prepared_without_privileges(home)
+
+
+def _prepared_without_privileges(home: Home) -> str:
+    """The error of `prepare` in a process in which permissions hold for root too; empty if there is none."""
+    program = """if True:
+        import sys
+        from kgd.config import Home
+        from kgd.errors import KgdError
+        try:
+            Home.at(sys.argv[1]).prepare()
+        except KgdError as error:
+            print(error.code, error.message, error.at)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, home.config],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=_drop_overrides,
+    )
+    return done.stdout
+
+
+def _drop_overrides() -> None:
+    if os.geteuid() == 0:
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; takes effect with exec
 
 
 def test_importing_the_home_costs_next_to_nothing() -> None:
