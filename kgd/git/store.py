@@ -60,6 +60,7 @@ _UNREADABLE = (KeyError, OSError, ValueError, MemoryError, pygit2.GitError)
 _NOT_FOUND = -3
 """libgit2's ``GIT_ENOTFOUND``."""
 _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
+_OF_ANOTHER_USER = "It belongs to another user: work in a clone of your own, with `git clone` and `kgd up`."
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 pygit2.settings.mwindow_file_limit = OPEN_PACKS
@@ -462,7 +463,8 @@ class ObjectStore:
             repository.set_odb(objects)
             return _Handle(repository, _database_of(repository))
         except (pygit2.GitError, OSError, KeyError) as error:
-            raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
+            advice = _OF_ANOTHER_USER if "not owned by" in str(error) else ""
+            raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir), next=advice) from error
 
     def _sight(self) -> program.Person | None:
         """The variables that make the git program see the same objects."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import threading
 import zlib
@@ -313,3 +314,11 @@ def test_all_merge_bases_are_found_in_any_history_with_any_clocks(pen: Pen) -> N
         assert pen.store.merge_bases(a, b) == best
         several += len(best) > 1
     assert 5 < several < 75
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_the_repository_of_another_user_is_refused_with_a_next_step(workspace: Layout) -> None:
+    os.chown(workspace.git_dir, 65534, 65534)
+    with pytest.raises(Unavailable, match="not owned by current user") as refused:
+        workspace.open().tree(EMPTY_TREE)
+    assert "a clone of your own" in refused.value.next
