@@ -69,14 +69,14 @@ class ArrayWalk:
         ]
         follow, others, types, labels = self._follower(), self._others, self._types, arrays.labels
         kinds = {"out": arrays.out[2], "in": arrays.into[2]}
-        known, get, make = arrays.cards.get, arrays.card, tuple.__new__
+        get, make = arrays.card, tuple.__new__
         while heap:
             cost, hops, number, _, _, ways, at, way = heap[0]
             card: Card | None = None
             if number not in reached:
                 if plain[number] & need != need:
                     return False
-                card = known(number) or get(number)
+                card = get(number)
                 if card is None or (others and self._is_elsewhere(card.uri)):
                     return False
             entry = follow(way, hops, ways, at)

@@ -341,10 +341,11 @@ class _State:
                 news |= self.enter(owner)
                 if owner in self.hubs and owner not in self.absences and not self._denied(owner, uri):
                     wanted[self.hubs[owner]][uri] = ways[0]._replace(hops=ways[-1].hops)
-        for node in found.nodes:
-            if not is_owned(node.uri):
-                for holder in self.world.holders(node.uri):
-                    news |= self.enter(holder)
+        if not {self.home, *self.joined}.issuperset(self.world.pointing()):
+            for node in found.nodes:
+                if not is_owned(node.uri):
+                    for holder in self.world.holders(node.uri):
+                        news |= self.enter(holder)
         self.short = self._look_further(found)
         for uri, met in self.short.items():
             hub = next(hub for hub, region in sorted(self.regions.items()) if uri in region.reached)

@@ -101,8 +101,11 @@ def successor_of(workspace: Workspace, uri: Uri, sees: Sees | None) -> Successor
 
 def _successors(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None) -> dict[Uri, SuccessorAnswer]:
     """The nodes that supersede nodes of this workspace, as far as the caller may see them."""
-    found = successors(workspace.graph, [uri for uri in uris if workspace_of(uri) in (None, workspace.id)], sees)
-    return {uri: {"uri": one, "name": title_of(workspace, one)} for uri, one in found.items()}
+    return {
+        uri: {"uri": one, "name": title_of(workspace, one)}
+        for uri, one in successors(workspace.graph, list(uris), sees).items()
+        if workspace_of(uri) in (None, workspace.id)
+    }
 
 
 def unverified_answer(one: Unverified) -> UnverifiedAnswer:

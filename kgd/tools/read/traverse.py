@@ -443,9 +443,10 @@ def _shown(answer: Mapping[str, Any]) -> list[Counted]:
     """The relations that the answer shows."""
     if "edges" in answer:
         return [(edge["source"], edge["target"], edge["type"]) for edge in answer["edges"]]
-    ways = [(node["uri"], node["via"]) for node in answer["nodes"] if "via" in node]
     return [
-        (uri, via["from"], via["type"]) if "direction" in via else (via["from"], uri, via["type"]) for uri, via in ways
+        (node["uri"], via["from"], via["type"]) if "direction" in via else (via["from"], node["uri"], via["type"])
+        for node in answer["nodes"]
+        if (via := node.get("via"))
     ]
 
 
