@@ -122,8 +122,7 @@ async def test_a_revoked_token_ends_at_the_next_request(hub: Hub, mode: str) -> 
         async with connected(hub, token, mode) as client:
             assert not (await called(client, "status"))[0]
             hub.call("token_revoke", id=token.split("_")[2])
-            with anyio.fail_after(10):
-                failed, answer = await called(client, "status")
+            failed, answer = await called(client, "status")
             raise AssertionError(f"it was answered: {failed} {answer}")
 
 
@@ -205,11 +204,10 @@ async def test_a_listener_hears_only_of_readable_nodes(hub: Hub) -> None:
         hub.put(CHECKOUT, tags=["changed"])
         hub.put("concept://shop/cart", tags=["changed"])
         hub.put(AUTH, tags=["changed"])
-        with anyio.fail_after(10):
-            async for event in events:
-                heard.append(str(getattr(event, "uri", event)))
-                if resource(AUTH) in heard[-1]:
-                    break
+        async for event in events:
+            heard.append(str(getattr(event, "uri", event)))
+            if resource(AUTH) in heard[-1]:
+                break
         assert all(resource(AUTH) in one for one in heard), heard
 
 
@@ -229,11 +227,10 @@ async def test_a_stream_of_a_revoked_token_ends(hub: Hub) -> None:
         assert (await web.post(f"{hub.url}/mcp", json=subscribe, headers=headers)).status_code == 200
         async with web.stream("GET", f"{hub.url}/mcp", headers=headers) as stream:
             hub.call("token_revoke", id=token.split("_")[2])
-            with anyio.fail_after(15):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_keep_writing, hub)
-                    said = b"".join([part async for part in stream.aiter_bytes()])
-                    tasks.cancel_scope.cancel()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_keep_writing, hub)
+                said = b"".join([part async for part in stream.aiter_bytes()])
+                tasks.cancel_scope.cancel()
         assert said.count(b"resources/updated") <= 30
 
 

@@ -43,8 +43,7 @@ class Line:
         await self.writer.drain()
 
     async def receive(self) -> Any:
-        with anyio.fail_after(10):
-            return json.loads(await self.reader.readline())
+        return json.loads(await self.reader.readline())
 
     async def ask(self, key: int, method: str, params: Any = None) -> Any:
         await self.send({"jsonrpc": "2.0", "id": key, "method": method, "params": params or {}})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
+from tests import waiting
 from tests.mcp import lines
 from tests.surfaces.conftest import Ask, upsert
 from tests.surfaces.test_conflicts import disagree
@@ -48,11 +49,10 @@ async def test_a_modern_client_gets_events_on_its_listen_stream(session: Session
             await write(session, "b")
             await write(session, "a")
             heard = []
-            with anyio.fail_after(10):
-                async for event in events:
-                    heard.append(event.uri)  # type: ignore[union-attr]
-                    if NODE in heard:
-                        break
+            async for event in events:
+                heard.append(event.uri)  # type: ignore[union-attr]
+                if NODE in heard:
+                    break
         assert "kgd://shop/status" in heard
         assert surface.subscriptions.bus is not None
     await until(lambda: not surface.subscriptions.watched)
@@ -89,8 +89,7 @@ async def test_closing_ends_listen_streams_gracefully(session: Session) -> None:
     surface = Surface(session.daemon)
     async with Client(surface.server) as client, client.listen(resource_subscriptions=[NODE]) as events:
         surface.close()
-        with anyio.fail_after(5):
-            assert [event async for event in events] == []
+        assert [event async for event in events] == []
 
 
 @asynccontextmanager
@@ -159,10 +158,8 @@ async def test_a_note_on_changed_code_is_announced(session: Session, ask: Ask, c
     assert "unverified" in ask.get(uris=["a"])["nodes"][0]
 
 
-async def until(condition: Any) -> None:
-    with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110 - what happens has no event to wait for
-            await anyio.sleep(0.01)
+async def until(condition: Callable[[], object]) -> None:
+    await anyio.to_thread.run_sync(waiting.until, condition)
 
 
 def test_a_token_may_watch_nodes_and_states_of_its_workspace() -> None:
