@@ -411,9 +411,8 @@ class ReadingTree:
         if self._process is None:
             root = self._workspace.layout.code_tree
             assert root is not None
-            self._process = ChildProcess(
-                (*code_index_process.PROGRAM, str(self._path), str(root)), "its parser", code_index_process.FILE_SECONDS
-            )
+            program = (*code_index_process.PROGRAM, str(self._path), str(root))
+            self._process = ChildProcess(program, "its parser", code_index_process.SILENT_SECONDS)
         try:
             return self._process.ask(order)
         except ProcessDied:

@@ -27,7 +27,9 @@ MEMORY = 3 << 30
 """Limit of the address space in bytes; files have at most a megabyte or two."""
 PROGRAM = ("-m", "kgd.daemon.code_index_process")
 FILE_SECONDS = 30.0
-"""Time limit per file."""
+"""Limit of processor time per file."""
+SILENT_SECONDS = 900.0
+"""Limit of time per file, for a process that hangs without work."""
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +41,7 @@ def main(arguments: list[str]) -> int:
         return partial(carried_out, CodeReader(index, arguments[1], cut))
 
     try:
-        child_process.serve(reader, memory=MEMORY)
+        child_process.serve(reader, memory=MEMORY, seconds=FILE_SECONDS)
     finally:
         cut.close()
     return 0

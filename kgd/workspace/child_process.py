@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -110,10 +111,16 @@ class ChildProcess:
                 raise ProcessDied(self._at, TOO_LONG)
             part = os.read(self._process.stdout.fileno(), 1 << 16)
             if not part:
-                raise ProcessDied(self._at, f"{self._what} crashed")
+                raise ProcessDied(self._at, TOO_LONG if self._exceeded_limit() else f"{self._what} crashed")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
+
+    def _exceeded_limit(self) -> bool:
+        """Whether the process, whose output has ended, was ended by the limit of `serve`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(2) == -signal.SIGPROF
+        return False
 
     def kill(self) -> None:
         self._process.kill()
@@ -246,7 +253,11 @@ def _end_with_input() -> None:
 
 
 def serve(
-    open_files: Callable[[], Callable[[Order, Callable[[str], None]], Answer]], *, nice: int = NICE, memory: int = 0
+    open_files: Callable[[], Callable[[Order, Callable[[str], None]], Answer]],
+    *,
+    nice: int = NICE,
+    memory: int = 0,
+    seconds: float = 0.0,
 ) -> None:
     """Carry out orders in the child until its input ends.
 
@@ -256,6 +267,8 @@ def serve(
             answers, and a child whose parent has ended opens no files.
         nice: How much the child's priority is lowered.
         memory: Limit of the address space in bytes; 0 for no limit.
+        seconds: Limit of processor time for each part that is started; 0 for no limit. It ends the child. A limit of
+            time alone would fail parts on a busy machine, which leaves a child of low priority little of each second.
     """
     with contextlib.suppress(OSError, ValueError):
         os.nice(nice)
@@ -269,10 +282,14 @@ def serve(
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
 
+    def begin(part: str) -> None:
+        send({"begin": part})
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
     carry_out = None
     for line in sys.stdin.buffer:
         try:
             carry_out = carry_out or open_files()
-            send(carry_out(json.loads(line), lambda part: send({"begin": part})))
+            send(carry_out(json.loads(line), begin))
         except KgdError as error:
             send({"error": error.as_dict(), "damaged": isinstance(error, IndexDamaged)})
