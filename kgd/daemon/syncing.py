@@ -31,6 +31,7 @@ from kgd.sync.hub_sign_in import credential_of, is_shared_by, network_of
 from kgd.sync.remote_state import Machine, Now
 from kgd.sync.round import Done
 from kgd.workspace.answers import Stage
+from kgd.workspace.proposals.deciding import archive_accepted
 from kgd.workspace.workspace import Workspace
 
 SETTLE = 0.003
@@ -350,6 +351,8 @@ class _Runner:
                 done=answer.done,
             )
             machine.record_success(answer.done, now, _CHANCE)
+            if answer.done.pulled or answer.done.withdrawn:
+                archive_accepted(syncing.workspace, machine.remote.name, answer.done.withdrawn)
             if answer.done.proposals or answer.done.withdrawn:
                 syncing.workspace.tell_uncommitted()
             if answer.done.pulled or answer.done.pushed:

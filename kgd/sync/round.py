@@ -81,8 +81,8 @@ class Done:
     pushed: int = 0
     merged: str = ""
     proposals: int = 0
-    withdrawn: int = 0
-    """Proposals that the remote no longer has."""
+    withdrawn: dict[str, ObjectId] = field(default_factory=dict)
+    """Names and commits of the proposals that the remote no longer has."""
     proposed: int = 0
     """Commits that the remote kept as a proposal instead of merging them."""
     theirs: ObjectId | None = None
@@ -307,7 +307,7 @@ def _take_proposals(
     for local in known.keys() - there.keys():
         with contextlib.suppress(KgdError):
             refs.delete_refs(host.layout.git_dir, {local: known[local]})
-        done.withdrawn += 1
+        done.withdrawn[local.removeprefix(base)] = known[local]
     for local, (name, tip) in sorted(there.items())[:PROPOSALS_LIMIT]:
         if known.get(local) == tip:
             continue

@@ -136,7 +136,9 @@ def test_an_acceptance_in_a_clone_is_archived_there_and_on_the_hub(
     bot = hub.mint("propose", "/services/**", name="bot")
     whole, parts = propose(hub, bot, X), propose(hub, bot, Y, f"{Y}2")
     ann = person("ann", tree=clone(hub, hub.mint("read,write", name="ann"), tmp_path / "ann" / "k"))
-    ann.call("share", sync=0)
+    eve = person("eve", tree=clone(hub, hub.mint("read", name="eve"), tmp_path / "eve" / "k"))
+    for one in (ann, eve):
+        one.call("share", sync=0)
     ann.call("accept", name=f"origin/{whole}")
     ann.call("accept", name=f"origin/{parts}", only=[Y])
     assert decided(ann.call("proposals", decided=True)) == [(f"origin/{whole}", "accepted", [X])]
@@ -150,10 +152,32 @@ def test_an_acceptance_in_a_clone_is_archived_there_and_on_the_hub(
     assert {one["decided_by"] for one in there["decided"]} == {"ann"}, "the holder, not the name that a commit claims"
     ann.sync()
     assert ids(ann.call("proposals")) == []
+    eve.sync()
+    assert decided(eve.call("proposals", decided=True)) == here, "other clones see the decisions too"
 
 
 def decided(answer: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     return sorted((one["id"].partition("@")[0], one["decision"], one["nodes"]) for one in answer["decided"])
+
+
+def test_on_a_plain_git_server_the_proposer_sees_the_acceptance_in_another_clone(
+    person: Callable[..., Person], tmp_path: Path
+) -> None:
+    server = bare(tmp_path / "server.git")
+    ann, bob = person("ann"), person("bob")
+    for one in (ann, bob):
+        one.share(server, sync=0)
+    names = []
+    for uri in (X, Y):
+        change = {"op": "upsert", "uri": uri, "summary": "by Bob"}
+        names.append(bob.call("submit_subgraph", remote="origin", changes=[change])["proposal"].rpartition("/")[2])
+    ann.sync()
+    bob.sync()
+    ann.call("accept", name=f"origin/{names[0]}")
+    ann.call("reject", name=f"origin/{names[1]}", reason="no")
+    ann.sync()
+    bob.sync()
+    assert decided(bob.call("proposals", decided=True)) == [(f"origin/{names[0]}", "accepted", [X])]
 
 
 def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(

@@ -18,7 +18,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import ObjectId, Signature, signature, trailers
-from kgd.git.refs import PROPOSALS, RefMoved, RefUpdate, delete_refs, list_refs, move_ref
+from kgd.git.refs import ACCEPTED, INCOMING, PROPOSALS, REJECTED, RefMoved, RefUpdate, delete_refs, list_refs, move_ref
 from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Principal
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Upsert, subject_from
@@ -29,7 +29,7 @@ from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 from kgd.workspace.parts import node_in
 from kgd.workspace.proposals import proposals, records
-from kgd.workspace.proposals.decided import ORIGIN, Decided, accepted, archive, rejected
+from kgd.workspace.proposals.decided import ORIGIN, Decided, acceptance, accepted, archive, rejected
 from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, left_of, vet
 from kgd.workspace.proposals.records import Bundle, shared
 from kgd.workspace.publishing.adoption import check_signatures
@@ -162,6 +162,26 @@ def drop_merged(workspace: Workspace, since: ObjectId, by: str) -> None:
                 archive(workspace, name, commit, accepted(workspace, name, commit, by))
                 delete_refs(workspace.layout.git_dir, {ref: commit})
                 workspace.tell_uncommitted()
+
+
+def archive_accepted(workspace: Workspace, remote: str, gone: Mapping[str, ObjectId]) -> None:
+    """Archive the proposals of a remote that another clone accepted: those that the tip contains, and those among
+    `gone`, which the remote no longer has, of which it contains all parts."""
+    tip, git_dir = bytes.fromhex(workspace.tip), workspace.layout.git_dir
+    base = f"{INCOMING}{remote}/proposals/"
+    known = {ref.removeprefix(base): commit for ref, commit in list_refs(git_dir, base).items()} | dict(gone)
+    kept = {*list_refs(git_dir, ACCEPTED).values(), *list_refs(git_dir, REJECTED).values()} if known else set()
+    for name, commit in known.items():
+        with contextlib.suppress(KgdError):
+            if commit in kept or not workspace.store.exists(commit):
+                continue
+            if not workspace.store.is_ancestor(commit, tip) and not (
+                name in gone
+                and acceptance(workspace, name, commit.hex())
+                and not _left_to_decide(workspace, tip, commit)
+            ):
+                continue
+            archive(workspace, f"{remote}/{name}", commit, accepted(workspace, name, commit))
 
 
 def _named_by_commits(workspace: Workspace, since: ObjectId, tip: ObjectId) -> Collection[str]:
