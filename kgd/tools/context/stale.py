@@ -193,10 +193,14 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
 def _missing(session: Session, workspace: Workspace, text: str) -> Uri:
     """The node that a text names. A path without a scheme is code if relations lead to missing code there: a terminal
     lists a missing file as a path, which would otherwise be the name of a concept."""
+
+    def has_links(uri: Uri) -> bool:
+        return workspace.is_broken(uri) and any(workspace.graph.into(uri))
+
     uri = addressing.resolve(session, workspace, text)
-    place = "" if workspace.is_broken(uri) or ":" in text else file_paths.locate(session, workspace, text) or ""
+    place = "" if ":" in text or has_links(uri) else file_paths.locate(session, workspace, text) or ""
     codes = (from_path(scheme, workspace.id, place.rstrip("/")) for scheme in ("file", "dir") if place)
-    return next(filter(workspace.is_broken, codes), uri)
+    return next(filter(has_links, codes), uri)
 
 
 def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:
