@@ -123,7 +123,7 @@ class Ui:
             (f"{below}/events", self.events, ("GET",)),
             *((f"{below}/{entry.place}", self._page(entry), entry.methods) for entry in ENTRIES),
             *((f"{ROOT}/{entry.place}", self._page(entry), entry.methods) for entry in PAGES),
-            (f"{ROOT}/{{rest:path}}", unknown, ("GET", "POST")),
+            (f"{ROOT}/{{rest:path}}", self.unknown, ("GET", "POST")),
         ]
         return [Route(path, self.guarded(handler), methods=list(methods)) for path, handler, methods in handlers]
 
@@ -147,6 +147,22 @@ class Ui:
         wrong = self._error(Invalid("this page does not accept that method", next="Open the start page."), status=405)
         wrong.headers.update(getattr(error, "headers", None) or {})
         return wrong
+
+    async def unknown(self, request: Request) -> Response:
+        """Redirect as `unknown` does; otherwise report the error, below the header of the workspace in the address."""
+        try:
+            return await unknown(request)
+        except NotFound as error:
+            area, _, rest = request.path_params["rest"].partition("/")
+            request.path_params["workspace"] = rest.partition("/")[0] if area == "w" else ""
+            return await anyio.to_thread.run_sync(self._not_found, error, request)
+
+    def _not_found(self, error: NotFound, request: Request) -> Response:
+        try:
+            visit = self._visit(request, FormData())
+        except KgdError:
+            return self._error(error)
+        return self._error(error, visit, self._key(request))
 
     async def link(self, request: Request) -> Response:
         """Show the page of a sign-in link. It does not use up the link, because programs preview links too.

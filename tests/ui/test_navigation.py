@@ -251,3 +251,14 @@ def test_an_unknown_theme_is_refused_and_the_chosen_one_kept(page: Page, watched
     watched.troubles.clear()
     account(page).get_by_role("button", name="System").click()
     expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
+
+
+def test_an_address_without_a_page_keeps_the_header_of_its_workspace(page: Page, watched: Watched) -> None:
+    at(page, "nothing/here")
+    expect(page.locator("h1")).to_have_text("Not found")
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Areas").click()
+    expect(page.locator("h1")).to_have_text("Areas")
+    page.goto(page.url.partition("/w/")[0] + "/w/no-such-workspace/nothing")
+    expect(page.locator("h1")).to_have_text("Not found")
+    expect(page.get_by_role("navigation", name="Pages")).to_have_count(0)
+    watched.troubles.clear()  # the browser notes each answer of 404
