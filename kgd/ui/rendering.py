@@ -136,7 +136,7 @@ def _environment() -> Environment:
     return made
 
 
-_CODE_BREAK = re.compile(r"(<[^>]*>|&#?\w+;)|(?<=[\w)\]])(?=\.[^\W\d])|([(\[{,=]|(?<=\w)/)(?=\w)")
+_CODE_BREAK = re.compile(r"(<[^>]*>|&#?\w+;)|(?<=[\w)\]])(?=\.[^\W\d])|([(\[{,]|(?<=\w)/)(?=\w)")
 """A tag or an entity, or a place where a line of code may break."""
 
 
@@ -168,7 +168,7 @@ def breakable(path: str) -> Markup:
 
 
 def breakable_code(line: Markup) -> Markup:
-    """Let a line of highlighted code break before a dot and after an opening bracket, a comma, `=` and a `/` in
+    """Let a line of highlighted code break before a dot and after an opening bracket, a comma and a `/` in
     a path, so that a narrow panel breaks no names.
 
     >>> breakable_code(Markup('<b>a.b</b>(c.d(1.5, "&lt;"))'))
