@@ -36,7 +36,7 @@ IN_USE = np.array(
         BUILTIN * relevance.COVERED,
         1.0,
         -(BUILTIN**relevance.UNKNOWN_POWER) * relevance.UNKNOWN,
-        relevance.WORDS,
+        BUILTIN**relevance.WORDS_POWER * relevance.WORDS,
         -relevance.ANSWERED - (1 - BUILTIN) * relevance.ANSWERED_ALONE,
     ]
 )
@@ -44,22 +44,24 @@ IN_USE = np.array(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One question and the features of its notes, best first: covered, likeness, unknown, logarithm of the words."""
+    """One question. `asked` has the best coverage and the best relevance of all notes, the share of unknown words, and
+    the logarithm of the number of words; `evidence` is of its notes, best first."""
 
     tree: str
     right: int | None
     """Place of the right note; None if nothing answers the question."""
-    features: Floats
+    asked: Floats
+    evidence: Floats
 
-    def best(self, weights: Floats) -> float:
-        return float((self.features @ weights[:-1] + weights[-1]).max(initial=-math.inf))
+    def margin(self, weights: Floats) -> float:
+        """Negative if no note answers the question."""
+        return float(self.asked @ weights[:-1] + weights[-1]) if len(self.evidence) else -math.inf
 
     def found(self, weights: Floats) -> bool:
         """Whether the right note is among the first hits."""
-        if self.right is None or self.right >= FIRST or self.best(weights) < 0:
+        if self.right is None or self.right >= FIRST or self.margin(weights) < 0:
             return False
-        evidence = self.features[:, :2] @ weights[:2] / weights[1]  # in multiples of the least relevant similarity
-        return bool(evidence[self.right] >= max(relevance.LEAST, relevance.OF_BEST * evidence.max()))
+        return bool(self.evidence[self.right] >= max(relevance.LEAST, relevance.OF_BEST * self.evidence.max()))
 
 
 def judged(tree: str, folder: Path) -> list[Judged]:
@@ -92,17 +94,19 @@ def judged(tree: str, folder: Path) -> list[Judged]:
 def _judged(tree: str, pool: Pool, answer: str) -> Judged:
     notes = [unit for unit in pool.units.values() if unit.lane is Lane.NOTES]
     notes.sort(key=lambda unit: (-unit.score, unit.key))
-    words = math.log(relevance.SHORTEST + len(pool.words))
-    rows = [(note.covered, pool.relevance(note.likeness), pool.unknown, words) for note in notes]
+    covered = max((note.covered for note in notes), default=0.0)
+    alike = max((pool.relevance(note.alike) for note in notes), default=0.0)
+    asked = np.array([covered, alike, pool.unknown, math.log(relevance.SHORTEST + len(pool.words))])
     keys: list[str] = [note.key for note in notes]
     right = (keys.index(answer) if answer in keys else len(keys)) if answer else None
-    return Judged(tree, right, np.array(rows).reshape(-1, 4))
+    return Judged(tree, right, asked, np.array([pool.evidence(note) for note in notes]))
 
 
 def fitted(questions: Sequence[Judged]) -> Floats:
-    """Weights and constant of a logistic regression: right notes against the best notes for unanswerable questions."""
-    chosen = [one for one in questions if len(one.features) and (one.right or 0) < len(one.features)]
-    features = np.array([one.features[one.right or 0] for one in chosen])
+    """Weights and constant of a logistic regression: questions whose note is among the first against unanswerable
+    ones."""
+    chosen = [one for one in questions if len(one.evidence) and (one.right or 0) < FIRST]
+    features = np.array([one.asked for one in chosen])
     wanted = np.array([one.right is not None for one in chosen], float)
     middle, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
     rows = np.c_[(features - middle) / spread, np.ones(len(features))]
@@ -121,8 +125,8 @@ def report(label: str, questions: Sequence[Judged], weights: dict[str, Floats]) 
     false = [one for one in questions if one.right is None]
     return (
         f"{label:24} in the first {FIRST} {share(one.found(weights[one.tree]) for one in known):.1%} of {len(known)}, "
-        f"nothing {share(one.best(weights[one.tree]) < 0 for one in known):.1%}, "
-        f"false {sum(one.best(weights[one.tree]) >= 0 for one in false)} of {len(false)}"
+        f"nothing {share(one.margin(weights[one.tree]) < 0 for one in known):.1%}, "
+        f"false {sum(one.margin(weights[one.tree]) >= 0 for one in false)} of {len(false)}"
     )
 
 
@@ -137,7 +141,7 @@ def main() -> int:
     print(report("weights in use", questions, dict.fromkeys(TREES, IN_USE)))
     left_out = {tree: fitted([one for one in questions if one.tree != tree]) for tree in TREES}
     print(report("fitted on other trees", questions, left_out))
-    names = ("covered", "likeness", "unknown", "words", "constant")
+    names = ("covered", "alike", "unknown", "words", "constant")
     for label, weights in (("in use", IN_USE), ("fitted on all", fitted(questions))):
         scaled = weights / weights[1]
         print(f"{label:24}", ", ".join(f"{name} {one:.2f}" for name, one in zip(names, scaled, strict=True)))

@@ -10,6 +10,7 @@ best part, or by itself if no part matches well enough; more parts of the same f
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -251,6 +252,8 @@ class Unit:
     """Maximum of `near`."""
     likeness: float | None = None
     """`similarity`; for the best notes, the mean of it and of the similarity of the nearest sentence."""
+    alike: float | None = None
+    """`similarity`; for the best notes, at least the similarity of the nearest sentence, reduced by `BY_CHANCE`."""
     lex: float = 0.0
     vec: float = 0.0
     score: float = 0.0
@@ -430,8 +433,13 @@ class Pool:
         if not self.share:
             self.needed = relevance.evidence(COVERED_STRANGE if self.is_strange else self.least_covered, 0.0)
         elif self.scale is not None:
-            best = max((self.evidence(unit) for unit in self.units.values() if unit.lane is Lane.NOTES), default=0.0)
-            self.needed = relevance.needed(best, self.unknown, len(self.words), self.word_weight)
+            notes = [unit for unit in self.units.values() if unit.lane is Lane.NOTES]
+            covered = max((unit.covered for unit in notes), default=0.0)
+            alike = max((self.relevance(unit.alike) for unit in notes), default=0.0)
+            self.needed = math.inf
+            if relevance.is_answered(covered, alike, self.unknown, len(self.words), self.word_weight):
+                best = max(map(self.evidence, notes), default=0.0)
+                self.needed = max(relevance.LEAST, relevance.OF_BEST * best)
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""

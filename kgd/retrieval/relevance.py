@@ -1,8 +1,8 @@
 """Relevance of notes to a question: similarities of texts, and weighted sums with fixed weights.
 
 `add_nearest` measures similarities: of the nearest texts of each lane, and of the nearest sentences of the best notes.
-`score` ranks notes. `evidence` decides whether any note answers the question, and which notes are hits. `python -m
-bench.finding.fitting` checks the weights; `docs/ranking.md` describes how they were found.
+`score` ranks notes. `is_answered` decides whether any note answers the question, and `evidence` which notes are hits.
+`python -m bench.finding.fitting` checks the weights; `docs/ranking.md` describes how they were found.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ rare one."""
 
 COVERED = 4.0
 """Weight of coverage in the evidence, relative to similarity."""
-UNKNOWN, WORDS, SHORTEST, ANSWERED = 6.0, 1.5, 3, 3.5
-"""A question of n words is answered if `best - UNKNOWN * unknown + WORDS * ln(n + SHORTEST) >= ANSWERED`, if words have
-the weight 1; see `needed`. The more words a question has, the smaller the share of them that a note has."""
-UNKNOWN_POWER = 1.5
-"""`UNKNOWN` is multiplied by this power of the weight of words: the better an embedder, the more often it finds notes
-that say the same with other words."""
-ANSWERED_ALONE = 1.5
+WORDS, SHORTEST, UNKNOWN, ANSWERED = 1.5, 3, 6.0, 3.5
+"""See `is_answered`, with words of weight 1. The more words a question has, the smaller the share of them that a note
+has."""
+WORDS_POWER, UNKNOWN_POWER = 0.5, 4
+"""`WORDS` and `UNKNOWN` are multiplied by these powers of the weight of words: the better an embedder, the more often
+it finds notes that say the same with other words."""
+ANSWERED_ALONE = 0.6
 """Increase of `ANSWERED` at the weight of words 0."""
+BY_CHANCE = 0.2
+"""Reduction of the similarity of a note's nearest sentence, when it decides whether the note answers a question: one of
+many sentences is often similar by chance."""
 LEAST, OF_BEST = 1.2, 0.4
 """Minimum evidence of a hit, absolute and as a share of the best evidence."""
 
@@ -76,19 +79,21 @@ def evidence(covered: float, likeness: float, weight: float = 1.0) -> float:
     return weight * COVERED * covered + likeness
 
 
-def needed(best: float, unknown: float, words: int, weight: float = 1.0) -> float:
-    """The minimum evidence of a hit; infinite if no note answers the question.
+def is_answered(covered: float, alike: float, unknown: float, words: int, weight: float = 1.0) -> bool:
+    """Whether any note answers a question.
+
+    Words and meaning are two independent signs of a question's subject, so the best coverage and the best similarity
+    may be of two notes.
 
     Args:
-        best: The best evidence of all notes.
+        covered: The best coverage of all notes.
+        alike: The best similarity (`Unit.alike`) of all notes, as a multiple of the least relevant one.
         unknown: The share of the question's words that no text in the workspace has.
         words: The number of words in the question.
         weight: See `evidence`.
     """
-    answered = ANSWERED + (1 - weight) * ANSWERED_ALONE
-    if best - weight**UNKNOWN_POWER * UNKNOWN * unknown + WORDS * math.log(SHORTEST + words) < answered:
-        return math.inf
-    return max(LEAST, OF_BEST * best)
+    known = evidence(covered, alike, weight) + math.pow(weight, WORDS_POWER) * WORDS * math.log(SHORTEST + words)
+    return known - math.pow(weight, UNKNOWN_POWER) * UNKNOWN * unknown >= ANSWERED + (1 - weight) * ANSWERED_ALONE
 
 
 def anybody(uri: Uri) -> bool:
@@ -160,7 +165,7 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
             if uri in cosines:
                 unit.near[uri] = cosines[uri]
                 unit.similarity = max(cosines[uri], -1.0 if unit.similarity is None else unit.similarity)
-                unit.likeness = unit.similarity
+                unit.likeness = unit.alike = unit.similarity
 
 
 def _compare_sentences(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
@@ -174,4 +179,5 @@ def _compare_sentences(workspace: Workspace, query: str, units: Iterable[Unit]) 
     said = workspace.text_so_far().said(best) if best else {}
     texts = [sentences(*one) for one in said.values()]
     for id, closest in zip(said, workspace.meaning.closest(query, texts), strict=False):
-        best[id].likeness = (best[id].near[best[id].key] + closest) / 2
+        whole = best[id].near[best[id].key]
+        best[id].likeness, best[id].alike = (whole + closest) / 2, max(whole, closest - BY_CHANCE)

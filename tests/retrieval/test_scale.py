@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -217,14 +216,14 @@ def test_a_better_contrast_lowers_the_weight_of_words(own: float, builtin: float
 
 
 def test_a_question_with_unknown_words_needs_less_beside_a_better_model() -> None:
-    assert math.isinf(relevance.needed(3.0, 0.6, 6))
-    assert not math.isinf(relevance.needed(3.0, 0.6, 6, WORDS))
-    assert math.isinf(relevance.needed(0.5, 0.0, 3, WORDS)), "similarity alone must be clear"
+    assert not relevance.is_answered(0.0, 3.0, 0.6, 6)
+    assert relevance.is_answered(0.0, 3.0, 0.6, 6, WORDS)
+    assert not relevance.is_answered(0.0, 0.5, 0.0, 3, WORDS), "similarity alone must be clear"
 
 
 def test_a_similar_note_answers_keywords_of_which_most_are_unknown() -> None:
-    assert not math.isinf(relevance.needed(2.8, 2 / 3, 3, BUILTIN))
-    assert math.isinf(relevance.needed(1.5, 2 / 3, 3, BUILTIN))
+    assert relevance.is_answered(0.0, 2.8, 2 / 3, 3, BUILTIN)
+    assert not relevance.is_answered(0.0, 1.5, 2 / 3, 3, BUILTIN)
 
 
 def test_names_that_differ_only_in_numbers_are_compared_once() -> None:
