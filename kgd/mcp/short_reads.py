@@ -199,7 +199,8 @@ class ShortReads:
         if not isinstance(method, str) or _plain_id(key) is None:
             return False
         client = self._client
-        if client is None or method != "tools/call" or not self._is_short(client, message, params):
+        tool = self._tool_of(client, message, params) if client and method == "tools/call" else None
+        if client is None or tool is None:
             self._meet(method, key, params)
             return False
         if (
@@ -208,25 +209,25 @@ class ShortReads:
             and not await self._on_thread(addressing.own_workspace, self.session)
         ):
             return False
-        tool = self._tool(params["name"])
-        return tool is not None and await self._answer(client, key, tool, params.get("arguments"))
+        return await self._answer(client, key, tool, params.get("arguments"))
 
-    def _is_short(self, client: _Client, message: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
-        """Whether the SDK, after all its checks, would pass this message on to a tool for short reads."""
-        meta = params.get("_meta", {})
-        return (
-            message.keys() <= MESSAGE
+    def _tool_of(self, client: _Client, message: Mapping[str, Any], params: Mapping[str, Any]) -> Operation | None:
+        """The tool for short reads to which the SDK, after all its checks, would pass this message on."""
+        meta, name = params.get("_meta", {}), params.get("name")
+        tool = self._tool(name) if isinstance(name, str) else None
+        is_short = (
+            tool is not None
+            and tool.from_memory is not None
+            and message.keys() <= MESSAGE
             and message.get("jsonrpc") == "2.0"
             and params.keys() <= PARAMETERS
-            and isinstance(name := params.get("name"), str)
-            and (tool := self._tool(name)) is not None
-            and tool.from_memory is not None
             and isinstance(params.get("arguments", {}), dict)
             and isinstance(meta, dict)
             and _plain_id(meta.get("progressToken", 0)) is not None
             and _envelope(meta) == client.envelope
             and message["id"] not in self._running
         )
+        return tool if is_short else None
 
     async def _answer(self, client: _Client, key: Any, tool: Operation, given: Any) -> bool:
         session = self.session
