@@ -179,10 +179,12 @@ def test_a_put_that_reverts_answers_as_revert_does(ask: Ask) -> None:
     assert (by_revert["deleted"], len(by_revert["warnings"])) == (["concept://shop/c"], 1)
     assert by_revert["reverted"]["message"] == "second"
     ask.undo()
-    by_put = ask.put(changes={"op": "revert", "commit": done})
+    by_put = ask.put(changes={"op": "revert", "commit": "HEAD~3"}, request_id="once")
     (node,) = by_put["nodes"]
     assert by_put == {**by_revert, "commit": by_put["commit"], "nodes": [{**by_revert["nodes"][0], "version": 5}]}
     assert node["uri"] == "concept://shop/a"
+    again = ask.put(changes={"op": "revert", "commit": "HEAD~3"}, request_id="once")
+    assert (again["repeated"], again["commit"], again["reverted"]) == (True, by_put["commit"], by_revert["reverted"])
 
 
 def test_the_revert_of_a_commit_whose_changes_are_gone_reports_it(ask: Ask) -> None:

@@ -111,7 +111,7 @@ def put(session: Session, params: PutParams) -> PutResult:
     answer["warnings"] += dict.fromkeys(told)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     answer["warnings"] += addressing.respelled(session, workspace, addresses(params.changes), outcome.created)
-    if reverts := [session.commit(workspace, one.commit) for one in params.changes if one.op == "revert"]:
+    if reverts := _reverted(session, workspace, params.changes, outcome):
         if outcome.commit is None and outcome.would is None:
             answer["warnings"] += [nothing_left(session, workspace, commit) for commit in reverts]
         answer["warnings"] += reopened(session, workspace, answer, reverts)
@@ -120,6 +120,15 @@ def put(session: Session, params: PutParams) -> PutResult:
             answer["reverted"] = line(last)
     answer |= present(resolved=resolved, moved=moved)
     return answer
+
+
+def _reverted(session: Session, workspace: Workspace, changes: list[Any], outcome: Outcome) -> list[str]:
+    """The commits that the changes revert. If they made a commit, its message names them, since `HEAD` has moved."""
+    given = [one.commit for one in changes if one.op == "revert"]
+    if not given or not outcome.commit:
+        return [session.commit(workspace, one) for one in given]
+    (made,) = workspace.past.without_nodes([outcome.commit])
+    return [one.commit for one in reverted_by(made)][::-1]
 
 
 def _moves(changes: list[Any], moved: list[MovedCode]) -> str:
