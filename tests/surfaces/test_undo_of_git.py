@@ -100,6 +100,16 @@ def test_undo_within_a_moment_of_a_save_undoes_the_save(told: Ask, ws: Workspace
     assert not told.conflicts()["conflicts"]
 
 
+@pytest.mark.parametrize("tool", ["undo", "revert"])
+def test_head_is_a_commit_made_with_git_a_moment_ago(told: Ask, ws: Workspace, tool: str) -> None:
+    file = ws.layout.work_tree / "nodes/concept/a.yaml"
+    file.write_text(file.read_text().replace("one", "by git"))
+    git(ws.layout.work_tree, "commit", "-qam", "by git")
+    assert getattr(told, tool)(commit="HEAD")["reverted"]["message"] == "by git"
+    assert told.get(uris="a")["nodes"][0]["summary"] == "one"
+    assert names(told) == {"a", "b"}
+
+
 BROKEN = "uri: concept://shop/a\nsummary: [\n"
 
 
@@ -224,7 +234,6 @@ def test_undo_refuses_to_revert_a_commit_instead_of_a_commit_that_broke_the_sett
     command = refused.value.next.split("`")[1]
     assert names(told) == {"a", "b"}
     git(work_tree, *command.removeprefix(f"{ws.layout.git_command} ").split())
-    ws.settle()
     told.undo(commit="HEAD")  # would restore the broken settings, with which no workspace opens
     assert not ws.invalid_files()
     assert git(ws.layout.git_dir, "show", "refs/kgd/head:kgd.yaml") == settings

@@ -337,7 +337,14 @@ def _named(entry: Entry) -> str:
 def _revert_named(
     session: Session, workspace: Workspace, named: str, operation: str, message: str = "", *, dry_run: bool
 ) -> Rehearsed:
-    """Revert the commit that the caller names. If nothing is left to revert, a warning gives the reason."""
+    """Revert the commit that the caller names. If nothing is left to revert, a warning gives the reason.
+
+    `HEAD` counts from the user's newest commit, so files just saved and commits made with git are merged first.
+    """
+    if named.strip().upper().startswith("HEAD"):
+        workspace.settle()
+        if not (session.by_agent or session.principal):
+            _refuse_unmerged_commits(workspace)
     commit = session.commit(workspace, named)
     answer, is_something = _revert_commits(session, workspace, [commit], operation, message, dry_run=dry_run)
     if not is_something:
