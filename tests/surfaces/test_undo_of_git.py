@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from kgd.daemon.daemon import Daemon
 from kgd.errors import InvariantViolation, Unavailable
+from kgd.model.uri import Uri
+from kgd.tools import call
+from kgd.tools.session import Session
 from kgd.workspace.publishing import publication
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
@@ -253,3 +258,20 @@ def test_the_revert_of_a_repair_of_the_top_folder_keeps_the_repair(told: Ask, ws
     assert answer["commit"] is None
     assert [one.partition(":")[0] for one in answer["warnings"][:2]] == ["kgd.yaml is kept", "memories is kept"]
     assert git(ws.layout.git_dir, "rev-parse", "refs/kgd/head^{tree}") == tree
+
+
+def test_undo_in_a_bare_workspace_names_no_command_that_needs_a_work_tree(daemon: Daemon, tmp_path: Path) -> None:
+    session = Session(daemon, cwd=tmp_path, client="test-client 1.0")
+    ws = daemon.workspace(call(session, "up", {"directory": str(tmp_path / "bare"), "bare": True})["workspace"])
+    call(session, "put", {"workspace": ws.id, "changes": upsert("a", summary="one")})
+    until(lambda: ws.is_settled)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(ws.layout.git_dir), str(clone))
+    (clone / "kgd.yaml").write_text("kgd: [\n")
+    git(clone, "commit", "-qam", "break it")
+    git(clone, "push", "-q")
+    until(lambda: ws.branch_refusal is not None)
+    with pytest.raises(InvariantViolation, match="your newest commits with git are not merged") as refused:
+        call(session, "undo", {"workspace": ws.id})
+    assert " revert " not in refused.value.next
+    assert ws.graph.card(Uri(f"concept://{ws.id}/a"))

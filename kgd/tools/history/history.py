@@ -308,10 +308,11 @@ def _refuse_unmerged_commits(workspace: Workspace) -> None:
         return
     fix = f"Fix it with another commit, such as `{workspace.layout.git_command} revert --no-edit HEAD`; "
     earlier = Advice(fix, Do("undo", commit="COMMIT"), " reverts an earlier change.")
+    is_other = workspace.layout.is_bare or isinstance(reason, Forbidden | Unavailable)
     raise InvariantViolation(
         f"your newest commits with git are not merged: {reason.message}",
         at=reason.at,
-        next=reason.next if isinstance(reason, Forbidden | Unavailable) else earlier,
+        next=reason.next if is_other else earlier,
     )
 
 
