@@ -99,7 +99,7 @@ def named_inside(session: Session, workspace: Workspace, question: str) -> list[
 
 
 def named_of(session: Session, workspace: Workspace, files: Iterable[Uri], question: str) -> list[Uri]:
-    """The readable symbols of these files whose name, without that of the class, is a word of a question."""
+    """The readable symbols of these files whose last name is a word of a question."""
     sees, asked = session.sight(workspace.id) or anybody, set(_WORD.findall(question)) - STOPWORDS
     inside = (
         edge.target

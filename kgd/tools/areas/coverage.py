@@ -417,7 +417,7 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
 
 def _facts_of(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict[str, list[Uri]]:
     """The nodes about each file, also under its other paths, and the tasks that list it, without areas. Costs two
-    look-ups for each of these paths, one for the tasks, and those of `other_paths`."""
+    look-ups for each of these paths, one for the tasks, and one call of `other_paths`."""
     others, tasks = file_paths.other_paths(session, workspace, paths), TaskFiles.of(workspace).listing(paths)
     found = dict[str, list[Uri]]()
     for path in paths:

@@ -236,7 +236,7 @@ def _chosen(every: Sequence[Entry], by: str | None, only: str) -> list[Entry]:
 
 
 def _beside(every: Sequence[Entry], only: str, person: str, approvals: Approvals) -> dict[str, str]:
-    """The nearest commits before and after one that wait for a review."""
+    """The nearest commits on either side that wait for a review."""
 
     def waits(one: Entry) -> bool:
         return not is_own(one, person) and not all(approvals.covers(uri, [one.commit]) for uri in one.nodes)
