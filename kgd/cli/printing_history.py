@@ -228,12 +228,17 @@ def conflicts(answer: Answer) -> None:
         say("Resolve one with `kgd resolve ID --take a`, or with --fields.")
 
 
+def _side(name: str, value: object) -> str:
+    """The value of a side; that of a whole node is absent if the side deleted the node."""
+    return "deleted" if name == "node" and value is None else as_text(value)
+
+
 def _plain_sides(name: str, field: Answer) -> None:
     say(f"    {name}, base: {as_text(field.get('base'))}")
     for side in field["sides"]:
         by = f"  {side['author']}, {short_id(side['commit'])} {side['at'][:16]}" if "author" in side else ""
         shown = "  (shown)" if side["side"] == field["shown"] else ""
-        say(f"    {name}, {side['side']}:    {as_text(side['value'])}{shown}{by}")
+        say(f"    {name}, {side['side']}:    {_side(name, side['value'])}{shown}{by}")
 
 
 def _sides(name: str, field: Answer) -> None:
@@ -241,7 +246,7 @@ def _sides(name: str, field: Answer) -> None:
     say(f"  {bold(name)}")
     say(f"    base  {as_text(field.get('base'))}", hang=10)
     for side in field["sides"]:
-        say(f"    {bold(side['side'])}{' ' * (6 - len(side['side']))}{as_text(side['value'])}", hang=10)
+        say(f"    {bold(side['side'])}{' ' * (6 - len(side['side']))}{_side(name, side['value'])}", hang=10)
         shown = ["shown now"] if side["side"] == field["shown"] else []
         by = [side["author"], when(side["at"], side["at"][:16]), short_id(side["commit"])] if "author" in side else []
         say(f"          {faint(', '.join([*by, *shown]))}", hang=10)

@@ -57,7 +57,8 @@ def resolve(answer: Answer) -> None:
     is_one = is_terminal() and len(answer.get("settled", ())) == len(answer.get("nodes", ())) == 1
     for one in answer.get("settled", ()):
         for name, value in one["fields"].items():
-            shown = value if isinstance(value, str) else "no value" if value is None else json.dumps(value)
+            absent = "deleted" if name == "node" else "no value"
+            shown = value if isinstance(value, str) else absent if value is None else json.dumps(value)
             text = textwrap.shorten(shown, 160, placeholder=" …") or "empty"
             say(f"    {name}: {text}" if is_one else f"  {address(one['uri'])}  {name}: {text}", hang=6)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_context, printing_running, printing_sharing
+from kgd.cli import printing, printing_context, printing_history, printing_running, printing_sharing
 from kgd.cli.commands import verb
 from kgd.cli.output import advised, show, spoken
 from kgd.errors import Advice, Do, NotFound
@@ -350,3 +350,19 @@ def test_a_resolved_conflict_names_its_node_once_on_a_terminal(
     settled = [{"uri": uri, "fields": {"summary": "Ten"}}]
     printing_sharing.resolve({"commit": "c" * 40, "nodes": [{"uri": uri, "version": 4}], "settled": settled})
     assert capsys.readouterr().out == f"commit {'c' * 10}\n  {uri}  version 4\n    summary: Ten\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_side_that_deleted_the_node_is_called_deleted(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (printing_history, printing_sharing):
+        monkeypatch.setattr(module, "is_terminal", lambda: terminal)
+    uri = "insight://shop/a"
+    sides = [{"side": "a", "value": None}, {"side": "b", "value": {"uri": uri}}]
+    fields = {"node": {"base": {"uri": uri}, "sides": sides, "shown": "b"}}
+    printing_history.conflicts({"conflicts": [{"uri": uri, "id": f"{uri}#1", "fields": fields}]})
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "deleted" in line] == ["deleted"]
+    settled = [{"uri": uri, "fields": {"node": None}}]
+    printing_sharing.resolve({"commit": "c" * 40, "nodes": [{"uri": uri, "version": 0}], "settled": settled})
+    assert capsys.readouterr().out.splitlines()[-1].strip().endswith("node: deleted")
