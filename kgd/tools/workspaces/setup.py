@@ -209,7 +209,7 @@ def _refuse_other(session: Session, id: str | None, found: str, params: UpParams
         if other:
             leave = f"Work with '{found}' at {other}, or use this clone instead with `kgd up --replace`"
         raise InvariantViolation(
-            f"this directory already has the workspace '{found}', whose id is part of all its URIs",
+            f"this directory, or its code's remote, has the workspace '{found}', whose id is part of all its URIs",
             at="id",
             next=f"{leave}; for a separate workspace, run `kgd up --standalone --id {id}` in another folder.",
         )
