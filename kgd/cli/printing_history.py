@@ -229,7 +229,7 @@ def conflicts(answer: Answer) -> None:
 
 
 def _side(name: str, value: object) -> str:
-    """The value of a side; that of a whole node is absent if the side deleted the node."""
+    """The value of a side. The value of a whole node is absent if the side deleted the node."""
     return "deleted" if name == "node" and value is None else as_text(value)
 
 

@@ -165,8 +165,8 @@ def drop_merged(workspace: Workspace, since: ObjectId, by: str) -> None:
 
 
 def archive_accepted(workspace: Workspace, remote: str, gone: Mapping[str, ObjectId]) -> None:
-    """Archive the proposals of a remote that another clone accepted: those that the tip contains, and those among
-    `gone`, which the remote no longer has, of which it contains all parts."""
+    """Archive the proposals of a remote that another clone accepted. The tip contains such a proposal, or all parts of
+    one that is `gone` from the remote."""
     tip, git_dir = bytes.fromhex(workspace.tip), workspace.layout.git_dir
     base = f"{INCOMING}{remote}/proposals/"
     known = {ref.removeprefix(base): commit for ref, commit in list_refs(git_dir, base).items()} | dict(gone)
