@@ -85,6 +85,7 @@ def test_a_file_that_only_the_callers_worktree_has_is_missing_in_the_named_tree(
     feature: Ask, ask: Ask, code: Path, session: Session, named: str
 ) -> None:
     (code / SESSION).unlink()
+    until(lambda: ask.get(uris=f"./{SESSION}")["missing"])
     for caller, tree in ((feature, f"the code in {code}"), (ask, "the code tree")):
         with pytest.raises(NotFound, match=f"^{re.escape(tree)} has no {SESSION}"):
             caller.remember(text="Sessions are signed.", **{named: [SESSION]})

@@ -521,7 +521,10 @@ REMEMBER = Operation(
                     'kgd remember "Sessions last 15 minutes." --about src/auth',
                     "every agent that asks about src/auth gets it",
                 ),
-                ('kgd remember "renew() is idempotent." --cites src/auth/session.py#renew', "stale once renew changes"),
+                (
+                    'kgd remember "check() has no side effects." --cites src/auth/session.py#check',
+                    "stale once check changes",
+                ),
                 (
                     'kgd remember --type decision "Sessions are in Postgres." --supersedes decision:sessions-in-redis',
                     "the old decision stays, marked and ranked lower",
