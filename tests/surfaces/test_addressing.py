@@ -115,11 +115,11 @@ def test_a_bare_path_starts_where_the_client_is_if_only_that_directory_has_it(
     assert resolve(inner, ws, "not/yet") == "concept://shop/not/yet"
     there = Ask(inner)
     there.remember(
-        text="Keys rotate daily.", about=["auth/keys.py"], cites=["auth/keys.py#rotate", "../README.md", "a book"]
+        text="Keys rotate daily.", about=["auth/keys.py"], cites=["auth/keys.py#KEYS", "../README.md", "a book"]
     )
     fact = there.get(uris="insight:keys-rotate-daily")["nodes"][0]
     assert [relation["target"] for relation in fact["relations"]] == ["file://shop/src/auth/keys.py"]
-    assert fact["data"]["cites"] == ["src/auth/keys.py#rotate", "README.md", "a book"]
+    assert fact["data"]["cites"] == ["src/auth/keys.py#KEYS", "README.md", "a book"]
     for path in ("auth", "./auth", "src/auth", str(code / "src/auth")):
         assert there.coverage(path=path)["folder"]["path"] == "src/auth"
         assert [len(there.history(path=path)["commits"]), there.review(path=path)["commits"]] == [1, 1]
