@@ -85,7 +85,7 @@ BUGS = {
     "14-workspace-hidden": Bug(
         "a folder hides the registered workspace of its name",
         "kgd/tools/addressing.py",
-        "if owner == workspace.id or workspace.is_registered(owner) or owner in visible(session):",
+        "if owner == workspace.id or workspace.is_registered(owner) or is_visible(session, owner):",
         "if owner == workspace.id:",
         (f"{ADDRESSING}test_a_known_workspace_comes_before_a_folder_of_its_name",),
     ),
