@@ -75,6 +75,7 @@ class ReadingTree:
         self._asked: dict[Uri, object] = {}
         """URIs of files that callers wait for, each with a token of its last caller."""
         self._closed = self._busy = self._failed = self._looked = False
+        self._is_trimmed = True
         self._left = self._to_read = 0
         self._too_many = 0
         self._trouble = ""
@@ -229,7 +230,7 @@ class ReadingTree:
                 is_idle = not self._busy
             if is_idle:
                 self._end_process()
-                self._index.trim()
+                self._is_trimmed = self._index.trim()
                 continue
             self._attempt(lambda waiting=waiting: self._update(waiting))  # type: ignore[misc]
             with self._changed:
@@ -238,7 +239,8 @@ class ReadingTree:
         self._end_process()
 
     def _patience(self) -> float | None:
-        return IDLE_SECONDS if self._process is not None or self._failed else None
+        has_work = self._process is not None or self._failed or not self._is_trimmed
+        return IDLE_SECONDS if has_work else None
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """Run a step. After a failure, everything is compared again later."""

@@ -371,11 +371,11 @@ class Database:
             return os.stat(f"{self.path}-wal").st_size > LOG_KEPT
         return False
 
-    def trim(self) -> None:
+    def trim(self) -> bool:
         """After much work, give unused pages and a long log back to the disk, unless a connection is in use, and cached
-        pages to memory. Call it in idle moments."""
+        pages to memory. Call it in idle moments, and again later if the answer is False: the log is still long."""
         if not self.has_long_log:
-            return
+            return True
         with contextlib.suppress(Unavailable, IndexDamaged), self._writing, self._reading() as connection:
             connection.execute("PRAGMA busy_timeout = 0")
             try:
@@ -388,6 +388,7 @@ class Database:
                             one.execute("PRAGMA shrink_memory")
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        return not self.has_long_log
 
     def reopen(self) -> None:
         """Replace connections that may have encountered a full or a read-only disk. Reads continue in the meantime.

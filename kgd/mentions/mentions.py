@@ -276,8 +276,7 @@ class Mentions(Beside):
     def _step(self) -> float | None:
         if not self._is_due:  # an idle moment
             self._worker.end()
-            self._file.trim()
-            return None
+            return None if self._file.trim() else IDLE
         if (left := self._not_before - time.monotonic()) > 0:
             return left
         if self._stop.is_set():

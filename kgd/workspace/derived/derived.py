@@ -318,9 +318,9 @@ class Derived:
         if self.graph_file.unsaved >= SNAPSHOT_AFTER:
             self.graph_file.save()
         self.indexed.worker.end()
-        for database in (self._database, self._version_file):
-            database.trim()
-        return IDLE if self._behind or self.graph_file.unsaved >= SNAPSHOT_AFTER else None
+        trimmed = [database.trim() for database in (self._database, self._version_file)]
+        is_done = all(trimmed) and not self._behind and self.graph_file.unsaved < SNAPSHOT_AFTER
+        return None if is_done else IDLE
 
     def _carry_out_next(self) -> bool:
         """Carry out the steps that are next in the queue; return whether there were any."""

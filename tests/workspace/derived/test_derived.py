@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from kgd.errors import Unavailable
 from kgd.graph.traverse import traverse
-from kgd.index.database import LOG_KEPT
+from kgd.index.database import LOG_KEPT, Database
 from kgd.index.version_cache import VersionFile
 from kgd.model.change import Delete
 from kgd.workspace.check import check
@@ -149,6 +151,31 @@ def test_the_logs_of_much_work_are_emptied_in_an_idle_moment(reopen: Callable[[]
 
     assert max(logs()) > LOG_KEPT
     until(lambda: max(logs()) <= LOG_KEPT, say=logs)
+
+
+@pytest.mark.slow
+def test_a_log_that_was_in_use_in_the_idle_moment_is_emptied_later(
+    reopen: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derived, "IDLE", 0.05)
+    tried, trim = list[bool](), Database.trim
+
+    def counting(self: Database) -> bool:
+        is_trimmed = trim(self)
+        if self.path.name == "index.sqlite":
+            tried.append(is_trimmed)
+        return is_trimmed
+
+    monkeypatch.setattr(Database, "trim", counting)
+    ws = reopen()
+    ws.submit(change(upsert("first")))
+    ws.text()
+    with closing(sqlite3.connect(ws.derived_dir / "index.sqlite")) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM docs").fetchone()
+        ws.submit(change(*(upsert(f"note-{n}", name=f"Lease {n}", content=f"Word {n}") for n in range(3 * NODES))))
+        until(lambda: False in tried)
+    until(lambda: tried[-1], say=lambda: tried)
 
 
 def test_another_process_that_closes_the_index_does_not_delete_the_log_in_use(reopen: Callable[[], Workspace]) -> None:
