@@ -432,7 +432,13 @@ START = (
     ("kgd share", "share with your team"),
     ("kgd ui", "the pages and the manual, in your browser"),
 )
-"""The ten commands that are enough to start, each with its purpose: `kgd` alone and docs/cli.md list them."""
+"""The ten commands that are enough to start, each with its purpose: `kgd --help` and docs/cli.md list them."""
+EXAMPLES = (
+    'kgd remember "Sessions last 15 minutes." --about src/auth',
+    "kgd context src/auth/session.py",
+    "kgd why src/auth/session.py:12",
+)
+"""The examples of `kgd --help`."""
 
 GLOBAL: tuple[Argument, ...] = (
     _arg("--json", action="store_true", help="print the structured answer"),

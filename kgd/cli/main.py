@@ -18,6 +18,7 @@ from kgd import __version__
 from kgd.cli import parameters, terminal
 from kgd.cli.commands import (
     DRY_RUN,
+    EXAMPLES,
     EXIT_CODES,
     GLOBAL,
     GROUPS,
@@ -179,6 +180,10 @@ def _go_to(directory: str | None) -> None:
             raise Invalid(f"cannot change to this directory: {error.strerror}", at=directory) from None
 
 
+_ALL = "--all"
+"""With `help`, lists all commands."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Accepts global options before and after the command; prints errors as one line and a next step."""
 
@@ -189,7 +194,7 @@ class _Parser(argparse.ArgumentParser):
             return
 
         close = closest(str(value), [one.name for one in VERBS if one.group])
-        advice = f"Did you mean `kgd {close}`?" if close else f"`{self.prog} --help` lists the commands."
+        advice = f"Did you mean `kgd {close}`?" if close else "`kgd help --all` lists the commands."
         _refuse(f"there is no command '{value}'", advice)
 
     def unexpected(self, word: str, chosen: Verb | None) -> None:
@@ -228,6 +233,13 @@ class _Parser(argparse.ArgumentParser):
         _refuse(message, then)
 
 
+class _Beginning(_Parser):
+    """The program without a command: its help is the beginning, unless all commands are requested."""
+
+    def format_help(self) -> str:
+        return _first_commands()
+
+
 def _long(flags: str) -> str:
     """The long name of an option: ``-n/--limit`` is ``--limit``."""
     return flags.rpartition("/")[2]
@@ -243,7 +255,7 @@ def read(argv: Sequence[str]) -> dict[str, Any]:
     argv = _with_limit(_with_help(argv))
     parser = _parser(argv)
     if not argv:
-        sys.stdout.write(_first_commands())
+        parser.print_help()
         parser.exit()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -255,7 +267,8 @@ def read(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _with_help(argv: Sequence[str]) -> Sequence[str]:
-    """The command line with ``help COMMAND`` as ``COMMAND --help``, also after global options."""
+    """The command line with ``help COMMAND`` as ``COMMAND --help``, also after global options. ``help --all`` becomes
+    ``--all --help``."""
     with_value = {flag for one in GLOBAL if "action" not in one.options for flag in one.flags}
     at = 0
     while at < len(argv) and argv[at].startswith("-"):
@@ -276,11 +289,12 @@ def _with_limit(argv: Sequence[str]) -> list[str]:
 
 def _parser(argv: Sequence[str]) -> _Parser:
     """The parser of this command line. Only the command in use gets its arguments, which saves most of the time."""
-    parser = _Parser(
+    lists_all = _ALL in argv
+    parser = (_Parser if lists_all else _Beginning)(
         prog="kgd",
         usage="kgd [options] COMMAND ...",
-        description=_overview(),
-        epilog=_FIRST,
+        description=_overview() if lists_all else None,
+        epilog="`kgd help COMMAND` shows its options, with examples for common commands.",
         add_help=True,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -288,7 +302,9 @@ def _parser(argv: Sequence[str]) -> _Parser:
     parser.add_argument("--version", action="version", version=f"kgd {__version__}")
     for argument in GLOBAL:
         parser.add_argument(*argument.flags, **argument.options)
-    commands = parser.add_subparsers(dest="verb", metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd")
+    commands = parser.add_subparsers(
+        dest="verb", metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd", parser_class=_Parser
+    )
     used = {word for word in argv if not word.startswith("-")}
     for one in VERBS:
         sub = commands.add_parser(
@@ -329,6 +345,7 @@ def _sentence(text: str) -> str:
     return fill(f"{text[0].upper()}{text[1:]}.", terminal.width() - 2)
 
 
+_ABOUT = "Shared memory for coding agents, kept in git."
 _JOBS = {
     "Running": "Set up and run",
     "Writing": "Write knowledge",
@@ -337,40 +354,28 @@ _JOBS = {
     "Sharing": "Share with your team",
     "Care": "Keep it correct",
 }
-"""The headings of the overview."""
+"""The headings of the list of all commands."""
 
 
 def _first_commands() -> str:
-    """Return the first commands to try, which `kgd` prints without arguments."""
-    column = max(len(line) for line, _ in START) + 4
-    lines = [terminal.fitted(f"  {line:<{column - 2}}{purpose}", column) for line, purpose in START]
-    return "\n".join(
-        ["Shared memory for coding agents, kept in git.", "", *lines, "", "`kgd --help` lists all commands.", ""]
-    )
-
-
-_FIRST = """\
-examples:
-  kgd up                               # start in a code repository
-  kgd remember "..." --about src/auth  # record a fact about a path
-  kgd context src/auth/session.py      # read before you edit
-  kgd why src/auth/session.py:12       # the reason for a line
-  kgd ui                               # the pages and the manual
-
-`kgd help COMMAND` shows its options, with examples for common commands.
-"""
+    """The help without a command: the first commands to try, with examples."""
+    lines = [_ABOUT, "", *_columns(START), "", "examples:", *(f"  {line}" for line in EXAMPLES), ""]
+    return "\n".join([*lines, "the options of a command: `kgd help COMMAND`", f"all commands: `kgd help {_ALL}`", ""])
 
 
 def _overview() -> str:
-    lines = ["Shared memory for coding agents, kept in git.", ""]
-    column = max(len(one.name) for one in VERBS if one.group) + 4
+    lines = [_ABOUT, ""]
+    longest = max(len(one.name) for one in VERBS if one.group)
     for group in GROUPS:
         lines.append(terminal.bold(f"{_JOBS[group]}:"))
-        lines += [
-            terminal.fitted(f"  {one.name:<{column - 2}}{one.help}", column) for one in VERBS if one.group == group
-        ]
-        lines.append("")
+        lines += [*_columns([(one.name, one.help) for one in VERBS if one.group == group], longest), ""]
     return "\n".join(lines)
+
+
+def _columns(rows: Sequence[tuple[str, str]], longest: int = 0) -> list[str]:
+    """Lines of names and purposes. The names take as many columns as the longest of them, or `longest`."""
+    column = (longest or max(len(name) for name, _ in rows)) + 4
+    return [terminal.fitted(f"  {name:<{column - 2}}{purpose}", column) for name, purpose in rows]
 
 
 def _shown_commit(connection: Connection, chosen: Verb, options: dict[str, Any]) -> int:

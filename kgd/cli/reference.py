@@ -20,7 +20,8 @@ _HEAD = """\
 Ten commands are enough for most days:
 
 {start}
-`kgd help COMMAND` shows the options of a command, with examples; this page describes all commands.
+`kgd help COMMAND` shows the options of a command, with examples. `kgd help --all` lists all commands; this page
+describes them.
 
 ## How commands behave
 

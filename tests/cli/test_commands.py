@@ -330,7 +330,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         (["hub"], "kgd: `kgd hub` needs one of top, migrate\n     See `kgd hub --help`.\n"),
         (["get"], "kgd: `kgd get` needs URI\n"),
         (["task", "show", "nosuch"], "kgd: there is no such task (nosuch)\n"),
-        (["zzzzzz"], "`kgd --help` lists the commands."),
+        (["zzzzzz"], "`kgd help --all` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "kgd: `--max-nodes` must be at least 1\n"),
         (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
         (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
@@ -694,11 +694,16 @@ def test_a_later_node_is_distinguished_from_a_nonexistent_one(kgd: Kgd) -> None:
 
 
 def test_without_arguments_the_first_commands_are_printed(kgd: Kgd) -> None:
-    listed = [line.split()[1] for line in kgd().splitlines() if line.startswith("  kgd ")]
+    listed = [line.split()[1] for line in kgd().partition("examples:")[0].splitlines() if line.startswith("  kgd ")]
     assert len(set(listed)) == 10
     assert set(listed) <= {one.name for one in VERBS}
     assert (ROOT / "docs/cli.md").read_text().startswith("# The command line\n\nTen commands ")
-    assert kgd("--help") == kgd("help") != kgd()
+    assert kgd("--help") == kgd("help") == kgd()
+    assert kgd("help", "--all") == kgd("--help", "--all") != kgd()
+    examples = kgd().partition("\nexamples:\n")[2].partition("\n\n")[0]
+    assert examples.count("kgd ") == 3
+    assert kgd().endswith("\nall commands: `kgd help --all`\n")
+    assert len(kgd().splitlines()) <= 24, "one screen"
     assert kgd("help", "get") == kgd("get", "--help")
     for options in (["-q"], ["-C", ".", "-w", "shop"], ["--directory=.", "--json"]):
         assert kgd(*options, "help", "get") == kgd("get", "--help")

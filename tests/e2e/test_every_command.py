@@ -1,4 +1,4 @@
-"""Every command of `kgd --help`, executed once correctly and once with an error.
+"""Every command of `kgd help --all`, executed once correctly and once with an error.
 
 The rows run in order in one repository, so that later rows find the nodes of earlier ones.
 """
