@@ -55,7 +55,8 @@ _TEXTS = ("NAME", "TEXT")
 _MISSING = "the following arguments are required: "
 _CLEARED_BY_EMPTY = ("name", "summary", "content")
 """Fields of a node that an empty value clears, where fields can be cleared."""
-_MINE = ("json", "directory", "quiet", "no_pager", "verb")
+_MINE = ("json", "directory", "quiet", "no_pager", "verbose", "verb")
+"""Options that only the command line reads."""
 
 
 def run(argv: Sequence[str]) -> int:

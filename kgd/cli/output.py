@@ -43,7 +43,8 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
         answer = advised(answer, _flags(verb(options["verb"])) if "verb" in options else _GLOBAL)
         if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
             answer = terminal.clean(answer)
-        terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
+        shortens = _id(answer.get("workspace")) if _is_here(options) else ""
+        terminal.within(shortens, detailed=bool(options.get("verbose")))
         with paged(not options.get("no_pager")):
             function(printer)(answer)
             if answer.get("cursor"):

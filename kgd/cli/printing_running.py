@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 from kgd.cli import printing
@@ -20,6 +19,7 @@ from kgd.cli.terminal import (
     faint,
     field,
     good,
+    is_detailed,
     is_terminal,
     listed,
     red,
@@ -110,6 +110,79 @@ def status(answer: Answer) -> None:
         say("nothing is set up on this machine: there is no workspace, and no daemon runs")
         say(answer["next"])
         return
+    here = answer.get("workspace")
+    if here:
+        say(f"workspace {bold(here['id'])} in {here['path']}")
+        say_field(here, "note", alert("  ! {}"))
+    elif answer.get("unavailable"):
+        say(alert(f"the workspace of this directory cannot be opened: {answer['unavailable']}"))
+    else:
+        say("this directory has no workspace")
+    if answer.get("counts"):
+        field("holds", _holds(answer["counts"]))
+    code(answer)
+    _running_jobs(answer)
+    stuck = [one for one in answer["stages"] if one["state"] in _STUCK]
+    whole = not here or is_detailed() or answer["health"] in _STUCK
+    for stage in () if whole else answer["stages"]:
+        if stage["state"] == "waiting":
+            field(stage["name"], f"waiting{printing.tail(_about(stage))}")
+    _attention(answer, stuck)
+    if answer.get("next") and not answer["conflicts"]:
+        say(answer["next"])
+    if here:
+        say(f"shared: {_shared(answer)}")
+    if whole:
+        _daemon(daemon, answer)
+        if here:
+            field("tip", f"{commit(here['tip'])} on {here['branch']}")
+        (_stage_table if is_terminal() else _stage_lines)(answer["stages"])
+
+
+_STUCK = ("blocked", "degraded")
+"""States of a stage, or of everything, that need attention."""
+
+
+def _attention(answer: Answer, stuck: list[Answer]) -> None:
+    """Print the problems and the open work, each with its command or reason."""
+    failed = [one for one in answer.get("jobs", ()) if one["state"] == "failed"]
+    lists = ("degraded", "invalid_files", "misspelt_keys", "broken_links", "to_do")
+    if not stuck and not failed and not any(answer.get(name) for name in lists):
+        if "workspace" in answer:
+            say(f"needs attention: {good('nothing')}")
+        return
+    say("needs attention:")
+    for stage in stuck:
+        if f"{stage['name']}: {stage.get('blocker')}" not in answer["degraded"]:
+            say(alert(f"  ! {stage['name']} {stage['state']}{printing.tail(_about(stage))}"), hang=4)
+            say_field(stage, "next", "    {}")
+    for sentence in answer["degraded"]:
+        say(alert(f"  ! {_from_here(sentence)}"))
+    for file in answer["invalid_files"]:
+        say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
+        say_field(file, "next", "    {}")
+    say_each(answer.get("misspelt_keys", ()), alert("  ! {}"))
+    broken_links(answer)
+    for job in failed:
+        say(f"  ! job {job['id']} failed to ingest {job['source']}: {job.get('failure', '')}")
+    for one in answer.get("to_do", ()):
+        say(alert(f"  ! {one['what']}; {one['next'].removesuffix('.')}"))
+
+
+def _shared(answer: Answer) -> str:
+    """The time of the last fetch from each remote. The answer names the remotes only if there are several."""
+    told = []
+    for stage in answer["stages"]:
+        kind, _, remote = stage["name"].partition(" ")
+        if kind == "fetch":
+            at = f"synced {when(stage['last_success'])}" if "last_success" in stage else "not synced yet"
+            told.append(f"{remote}, {at}" if remote else f"yes, {at} (`kgd remote` shows where)")
+    if hub := answer["daemon"].get("listening"):
+        told.append(f"served at {hub}")
+    return "; ".join(told) or "no (`kgd share` shares it)"
+
+
+def _daemon(daemon: Answer, answer: Answer) -> None:
     started = f"started {when(daemon['since'])}" if is_terminal() else f"since {daemon['since']}"
     say(f"kgd {daemon['version']}, daemon {daemon['pid']} {started}: {printing.health(answer['health'])}")
     field("log", daemon["log"])
@@ -121,49 +194,24 @@ def status(answer: Answer) -> None:
         count = len(daemon["workspaces"])
         opened = f" ({daemon['open']} of {count} open)" if count > 1 and "open" in daemon else ""
         field("workspaces", f"{', '.join(daemon['workspaces'])}{opened}")
-    if here := answer.get("workspace"):
-        say(f"workspace {bold(here['id'])} in {here['path']}")
-        field("tip", f"{commit(here['tip'])} on {here['branch']}")
-        say_field(here, "note", alert("  ! {}"))
-    elif answer.get("unavailable"):
-        say(alert(f"the workspace of this directory cannot be opened: {answer['unavailable']}"))
-    else:
-        say("this directory has no workspace")
-    if answer.get("counts"):
-        field("holds", _holds(answer["counts"]))
-    code(answer)
-    (_stage_table if is_terminal() else _stage_lines)(answer)
-    jobs(answer)
-    for sentence in answer["degraded"]:
-        say(alert(f"  ! {_from_here(sentence)}"))
-    for file in answer["invalid_files"]:
-        say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
-    say_each(answer.get("misspelt_keys", ()), alert("  ! {}"))
-    broken_links(answer)
-    for one in answer.get("to_do", ()):
-        say(alert(f"  ! {one['what']}; {one['next'].removesuffix('.')}"))
-    if answer.get("next") and not answer["conflicts"]:
-        say(answer["next"])
 
 
-def _stages(answer: Answer) -> Iterator[tuple[Answer, str]]:
-    """The stages, each with a sentence about it."""
-    for stage in answer["stages"]:
-        blocker = stage.get("blocker")
-        is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
-        yield stage, _from_here("; ".join(filter(None, (stage.get("about"), None if is_told_below else blocker))))
+def _about(stage: Answer) -> str:
+    return _from_here("; ".join(filter(None, (stage.get("about"), stage.get("blocker")))))
 
 
-def _stage_lines(answer: Answer) -> None:
-    for stage, told in _stages(answer):
+def _stage_lines(stages: list[Answer]) -> None:
+    for stage in stages:
         age = f", {span(stage['age'])} ago" if "age" in stage else ""
+        told = "" if stage["state"] in _STUCK else _about(stage)
         say(f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{printing.tail(told)}")
 
 
-def _stage_table(answer: Answer) -> None:
+def _stage_table(stages: list[Answer]) -> None:
     """Print a line for the stages that are well and have nothing to say, and one for each of the others."""
     well = []
-    for stage, told in _stages(answer):
+    for stage in stages:
+        told = "" if stage["state"] in _STUCK else _about(stage)
         if stage["state"] == "ok" and not told:
             well.append(stage["name"])
         else:
@@ -185,6 +233,8 @@ def broken_links(answer: Answer) -> None:
     more = answer.get("counts", {}).get("broken_links", 0) - len(links)
     if links and more > 0:
         say(f"  ! and {counted(more, 'broken links')} more")
+    if links:
+        say("    `kgd broken` shows the remedy")
 
 
 def doctor(answer: Answer) -> None:
@@ -325,7 +375,7 @@ def code(answer: dict[str, Any]) -> None:
     for install in dict.fromkeys(one["install"] for one in told["missing"]):
         rows = [one for one in told["missing"] if one["install"] == install]
         files = counted(sum(one["files"] for one in rows), "files")
-        say(f"  ! {', '.join(one['language'] for one in rows)}: {files} not read; install {install}", hang=4)
+        field("not read", f"{', '.join(one['language'] for one in rows)}: {files}; install {install}")
 
 
 SHOWN = 10
@@ -352,14 +402,11 @@ def ingested(answer: Answer) -> None:
     say_field(answer, "next")
 
 
-def jobs(answer: Answer) -> None:
-    """Print running and failed jobs."""
+def _running_jobs(answer: Answer) -> None:
     for job in answer.get("jobs", ()):
         if job["state"] == "running":
             of = f" of {job['total']}" if "total" in job else ""
             say(f"  job {job['id']}  ingesting {job['source']}: {job['done']}{of}")
-        elif job["state"] == "failed":
-            say(f"  ! job {job['id']} failed to ingest {job['source']}: {job.get('failure', '')}")
 
 
 _SAID = {

@@ -35,6 +35,7 @@ RESET = "\033[0m"
 _workspace = ""
 _has_lines = False
 """Whether a line of the current answer was written."""
+_detailed = False
 
 
 def width() -> int:
@@ -74,10 +75,15 @@ def commit(id: str | None) -> str:
     return painted(short_id(id), "commit")
 
 
-def within(workspace: str) -> None:
+def within(workspace: str, *, detailed: bool = False) -> None:
     """Begin an answer, in which addresses of this workspace are shortened; with an empty name, none."""
-    global _workspace, _has_lines
-    _workspace, _has_lines = workspace, False
+    global _workspace, _has_lines, _detailed
+    _workspace, _has_lines, _detailed = workspace, False, detailed
+
+
+def is_detailed() -> bool:
+    """Whether the user asked for more than the usual lines."""
+    return _detailed
 
 
 def address(uri: str) -> str:

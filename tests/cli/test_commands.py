@@ -571,7 +571,10 @@ def test_options_may_stand_before_or_after_the_command(kgd: Kgd, tmp_path: Path)
 
 @pytest.mark.slow
 def test_status_doctor_and_fsck_say_that_all_is_well(kgd: Kgd) -> None:
-    assert "workspace shop in" in kgd("status")
+    lines = kgd("status").splitlines()
+    assert lines[0].startswith("workspace shop in ")
+    assert lines[-1] == "shared: no (`kgd share` shares it)"
+    assert [line for line in lines if line.startswith("needs attention:")]
     assert kgd.json("doctor")["ok"]
     assert kgd.json("fsck")["ok"]
     assert kgd("config").splitlines()[0].endswith("workspaces.yaml")
@@ -929,6 +932,54 @@ def test_a_variable_missing_in_the_command_is_not_taken_from_the_daemon(kgd: Kgd
     refused = kgd.run("hub", "migrate", "--state", "env:KGD_NO_SUCH_VARIABLE")
     assert "run the command again" in refused.stderr
     assert "daemon" not in refused.stderr
+
+
+STATUS: dict[str, Any] = {
+    "daemon": {"version": "1", "pid": 1, "since": "now", "log": "/logs/daemon.log"},
+    "health": "ok",
+    "workspace": {"id": "shop", "path": "/shop/.kgd", "branch": "b", "tip": "0123456789abcdef"},
+    "stages": [{"name": "commit", "state": "ok"}, {"name": "index", "state": "waiting", "blocker": "two files"}],
+    "degraded": [],
+    "invalid_files": [],
+    "conflicts": 0,
+    "counts": {"nodes": 2},
+}
+
+
+def test_status_shows_the_daemon_and_healthy_stages_only_on_request_or_if_something_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def shown(options: dict[str, Any] | None = None, **changed: Any) -> str:
+        show("printing_running.status", STATUS | changed, options or {})
+        return capsys.readouterr().out
+
+    assert shown().splitlines() == [
+        "workspace shop in /shop/.kgd",
+        "  holds       2 nodes",
+        "  index       waiting: two files",
+        "needs attention: nothing",
+        "shared: no (`kgd share` shares it)",
+    ]
+    stuck = [{"name": "publish", "state": "blocked", "blocker": "HEAD is detached"}]
+    for told in (shown({"verbose": True}), shown(health="blocked", stages=[*STATUS["stages"], *stuck])):
+        assert "/logs/daemon.log" in told
+        assert "  commit      ok\n" in told
+    assert "needs attention:\n  ! publish blocked: HEAD is detached\n" in told
+    work = [{"what": "1 stale node", "next": "`kgd stale` shows what changed."}]
+    assert "needs attention:\n  ! 1 stale node; `kgd stale` shows what changed\n" in shown(to_do=work)
+
+
+def test_status_names_the_time_of_the_last_sync(capsys: pytest.CaptureFixture[str]) -> None:
+    def shared(*stages: dict[str, str], **daemon: str) -> str:
+        show("printing_running.status", STATUS | {"stages": stages, "daemon": STATUS["daemon"] | daemon}, {})
+        return capsys.readouterr().out.splitlines()[-1]
+
+    at = "2026-11-30T22:49:20Z"
+    one = {"name": "fetch", "state": "ok", "last_success": at}
+    assert shared(one) == f"shared: yes, synced {at} (`kgd remote` shows where)"
+    several = ({**one, "name": "fetch origin"}, {"name": "fetch backup", "state": "ok"})
+    assert shared(*several) == f"shared: origin, synced {at}; backup, not synced yet"
+    assert shared(listening="http://127.0.0.1:8750") == "shared: served at http://127.0.0.1:8750"
 
 
 def test_an_unreadable_file_is_red_on_a_terminal(

@@ -111,8 +111,8 @@ def test_languages_that_the_same_package_reads_share_a_line(capsys: pytest.Captu
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
     printing_running.status({"daemon": daemon, "health": "ok", "code": code, **workspace})
     told = capsys.readouterr().out
-    assert "  ! go, java: 3 files not read; install the extra\n" in told
-    assert "  ! lua: 1 file not read; install tree-sitter-lua\n" in told
+    assert "  not read    go, java: 3 files; install the extra\n" in told
+    assert "  not read    lua: 1 file; install tree-sitter-lua\n" in told
 
 
 def test_a_summary_that_is_the_name_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

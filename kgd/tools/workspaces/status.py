@@ -25,7 +25,7 @@ from kgd.model.browser_state import Pages
 from kgd.model.escaping import printable
 from kgd.tools import addressing, nodes, worktrees
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
-from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
+from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects, flag
 from kgd.tools.paging import present
 from kgd.tools.parameters import WorkspaceParams
 from kgd.tools.proposals.seen import DecidedAnswer, decided_answer, decided_lately
@@ -341,7 +341,8 @@ STATUS = Operation(
     commands=(
         Command(
             "Running",
-            "show the state of the daemon and the workspace, and what needs attention",
+            "show the workspace, what needs attention, and whether it is shared",
+            (flag("-v --verbose", "also show the daemon, its log, and every stage"),),
             place=50,
             print="printing_running.status",
             before_setup="local.status_before_setup",
