@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
+RESET = "\033[0m"
 _STYLE = re.compile(r"\033\[[0-9;]*m")
 _WORDS = re.compile(r" +|`(?:kgd [^`\n]*|[^`\n]{1,60})`[^ ]*|[^ ]+")
 """Spaces, a command in backquotes, or a word. A command is copied, so it is never broken."""
@@ -49,13 +50,13 @@ def wrapped(line: str, width: int, hang: int | None = None) -> str:
             word, length = word.lstrip(" "), length if word.strip(" ") else 0
         current, used = current + word, used + length
     lines.append(current.rstrip(" "))
-    return "\n".join(f"{one}\033[0m" if _open_style(one) else one for one in lines)
+    return "\n".join(f"{one}{RESET}" if _open_style(one) else one for one in lines)
 
 
 def _open_style(text: str) -> str:
     """The style that a text leaves on. Each line sets and resets its own, because pagers show single lines."""
     styles = _STYLE.findall(text)
-    return styles[-1] if styles and styles[-1] != "\033[0m" else ""
+    return styles[-1] if styles and styles[-1] != RESET else ""
 
 
 def _words(line: str) -> Iterator[str]:
@@ -73,8 +74,25 @@ def _words(line: str) -> Iterator[str]:
         yield word[start:]
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """The rows as aligned columns; the last column is broken into lines. Empty if the width is too small.
+def cut(line: str, width: int) -> str:
+    """The line; if it is longer than the width, its beginning and ``…``."""
+    if cells(line) <= width:
+        return line
+    kept, used = "", 1
+    for part in re.split(f"({_STYLE.pattern})", line):
+        if _STYLE.fullmatch(part):
+            kept += part
+            continue
+        for character in part:
+            used += cell_len(character)
+            if used > width:
+                return f"{kept.rstrip(' ')}…{RESET if _open_style(kept) else ''}"
+            kept += character
+    return kept
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, cuts: bool = False) -> str:
+    """The rows as aligned columns; the last column is broken into lines, or cut. Empty if the width is too small.
 
     Columns of numbers are aligned to the right. The tables of rich would double the time of a short command.
     """
@@ -90,5 +108,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
             space = " " * (size - cells(cell))
             line += f"{space}{cell}" if is_number else f"{cell}{space}"
             line += " " * GAP
-        lines.append(wrapped(line + row[-1], width, indent).rstrip())
+        line += row[-1]
+        lines.append((cut(line, width) if cuts else wrapped(line, width, indent)).rstrip())
     return "".join(f"{line}\n" for line in lines)

@@ -18,6 +18,7 @@ from kgd.cli.terminal import (
     faint,
     gap,
     good,
+    is_detailed,
     is_terminal,
     listed,
     red,
@@ -25,6 +26,7 @@ from kgd.cli.terminal import (
     say_field,
     short,
     short_id,
+    shortened,
     signed,
     table,
     verbatim,
@@ -36,6 +38,9 @@ Answer = dict[str, Any]
 _FIRST = ("name", "summary", "content")
 """Fields that a terminal shows before the others."""
 _WORDS = re.compile(r"\w+").findall
+_PUT = re.compile(r"\bput \S+://\S+: (?=\S)")
+_AUTHOR = 16
+"""Columns of an author's name in a log."""
 
 
 def history(answer: Answer) -> None:
@@ -55,18 +60,26 @@ def history(answer: Answer) -> None:
 
 
 def log(answer: Answer) -> None:
+    """Print the commits. A terminal gets one line for each, unless the user asked for whole subjects."""
+    is_short = is_terminal() and not is_detailed()
     rows = [
         (
             commit(one["commit"]),
             when(one["at"], one["at"][:16]),
-            one["author"],
-            with_addresses(one["message"].partition("\n")[0]),
+            shortened(one["author"], _AUTHOR) if is_short else one["author"],
+            _subject(one["message"], is_short=is_short),
         )
         for one in answer["commits"]
     ]
     narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16}  {}"
-    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format)
+    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format, cuts=is_short)
     _end(answer)
+
+
+def _subject(message: str, *, is_short: bool) -> str:
+    """The first line; if it is to be short, without the address of a node whose summary follows."""
+    subject = message.partition("\n")[0]
+    return with_addresses(_PUT.sub("", subject), short) if is_short else with_addresses(subject)
 
 
 def _end(answer: Answer) -> None:

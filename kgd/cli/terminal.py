@@ -120,10 +120,10 @@ def _has_short_form(scheme: str) -> bool:
     return scheme in OWNED
 
 
-def with_addresses(text: str) -> str:
-    """A line, with the addresses in it as `address` prints them."""
+def with_addresses(text: str, form: Callable[[str], str] = address) -> str:
+    """A line, with the addresses in it in this form."""
     words = ((word.removesuffix(":"), ":" * word.endswith(":")) for word in text.split(" "))
-    return " ".join(f"{address(word)}{end}" if "://" in word else f"{word}{end}" for word, end in words)
+    return " ".join(f"{form(word)}{end}" if "://" in word else f"{word}{end}" for word, end in words)
 
 
 def when(at: str, exact: str | None = None) -> str:
@@ -146,6 +146,13 @@ def fits(line: str) -> bool:
     from kgd.cli import layout
 
     return layout.cells(line) <= width()
+
+
+def shortened(text: str, columns: int) -> str:
+    """A text that ends with … if it takes more columns."""
+    from kgd.cli import layout
+
+    return layout.cut(text, columns)
 
 
 def say(text: str = "", hang: int | None = None) -> None:
@@ -228,12 +235,17 @@ def field(label: str, value: str, indent: int = 2) -> None:
     say(f"{' ' * indent}{shown} {value}", hang=indent + LABEL + 1)
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], plain: Callable[..., str]) -> None:
-    """Write rows as columns with headings on a terminal that is wide enough, otherwise `plain(*row)` for each row."""
+def table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], plain: Callable[..., str], *, cuts: bool = False
+) -> None:
+    """Write rows as columns with headings on a terminal that is wide enough, otherwise `plain(*row)` for each row.
+
+    With `cuts`, each row is one line.
+    """
     if rows and is_terminal():
         from kgd.cli import layout
 
-        if text := layout.table([bold(one) for one in headings], rows, width()):
+        if text := layout.table([bold(one) for one in headings], rows, width(), cuts=cuts):
             sys.stdout.write(text)
             return
     for row in rows:

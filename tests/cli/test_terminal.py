@@ -245,6 +245,27 @@ def test_a_narrow_terminal_shows_the_subject_of_a_commit_on_its_own_line(kgd: Kg
     assert "\n    why the cellar has a lamp\n" in kgd.on_terminal("log", "--limit", "1", columns=36, NO_COLOR="1")
 
 
+def test_a_terminal_shows_a_commit_of_the_log_on_one_line(kgd: Kgd) -> None:
+    fact = "The stable lantern is filled on Fridays, before the horses come back."
+    kgd("remember", fact, "-q")
+    asked = ("log", "--limit", "1")
+    row = kgd.on_terminal(*asked, NO_COLOR="1").splitlines()[1]
+    assert re.match(r"[0-9a-f]{10}  just now .*  The stable lantern .*…$", row)
+    assert 70 < cell_len(row) <= 80
+    plain = kgd(*asked)
+    whole = plain.rstrip().partition("  put insight://shop/the-stable-lantern-is-filled-on: ")[2]
+    assert whole.startswith("The stable lantern is filled on Fridays, before ")
+    assert whole in " ".join(kgd.on_terminal(*asked, "--long", NO_COLOR="1").split())
+    assert kgd(*asked, "--long") == plain
+
+
+def test_a_line_is_cut_by_its_columns_and_ends_its_style() -> None:
+    assert layout.cut("a line", 6) == "a line"
+    assert layout.cut("a long line", 8) == "a long…"
+    assert layout.cut("合并冲突的记录", 8) == "合并冲…"
+    assert layout.cut("\033[1ma long line\033[0m", 8) == "\033[1ma long…\033[0m"
+
+
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_progress_fits_the_width_with_its_counts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int

@@ -21,7 +21,20 @@ from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, NodeDiff, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.nodes import UNSEEN_MESSAGE, CommitLine, DisputedAnswer, line, made_at, sees_all
-from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
+from kgd.tools.operation import (
+    BELOW,
+    CURSOR,
+    LIMIT,
+    MESSAGE,
+    SINCE,
+    UNTIL,
+    USUAL,
+    Command,
+    Hints,
+    Operation,
+    flag,
+    option,
+)
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip, present
 from kgd.tools.parameters import When, WorkspaceParams, future, period
@@ -453,6 +466,7 @@ HISTORY = Operation(
                 BELOW,
                 LIMIT,
                 CURSOR,
+                flag("--long", "whole subjects, not only what fits on the terminal's line", dest="verbose"),
             ),
             name="log",
             place=30,
