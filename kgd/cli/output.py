@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from itertools import chain
 from typing import Any
 
 from kgd.cli import terminal
@@ -55,7 +56,9 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 def about(text: str, options: dict[str, Any]) -> None:
     """Begin an error about the first address in a text, whose workspace is the directory's if none was named."""
     found = _OWNER(text)
-    terminal.within(found[1] if found and _is_here(options) else "")
+    values = chain.from_iterable(value if isinstance(value, list) else [value] for value in options.values())
+    typed = [value for value in values if isinstance(value, str)]
+    terminal.within(found[1] if found and _is_here(options) else "", typed=typed)
 
 
 def _is_here(options: dict[str, Any]) -> bool:

@@ -241,6 +241,7 @@ def is_telling(node: Answer) -> bool:
 
 def traverse(answer: Answer) -> None:
     paths: dict[str, list[str]] = {}
+    _costs(answer)
     for node in answer["nodes"]:
         _reached(node)
         if path := _path(node, paths):
@@ -261,6 +262,7 @@ def traverse(answer: Answer) -> None:
 
 def path(answer: Answer) -> None:
     """Print the nodes of a path, each after the relation that leads to it."""
+    _costs(answer)
     for node in answer["nodes"]:
         if via := node.get("via"):
             step = f"<- {via['type']} -" if via.get("direction") else f"- {via['type']} ->"
@@ -296,6 +298,12 @@ def _cut(answer: Answer) -> None:
         left = counted(cut["count"], f"more {what}")
         limit = f"--{cut['limit'].replace('_', '-')}" if cut["limit"] in _OPTIONS else cut["limit"]
         say(f"   cut by {limit}, first at {address(cut['at'])}: {most}{left}")
+
+
+def _costs(answer: Answer) -> None:
+    """Print the heading of the nodes on a terminal, where the costs would look like steps."""
+    if answer["nodes"] and is_terminal():
+        say(bold("  COST  NODE"))
 
 
 def _reached(node: Answer) -> None:

@@ -36,6 +36,7 @@ _workspace = ""
 _has_lines = False
 """Whether a line of the current answer was written."""
 _detailed = False
+_typed: frozenset[str] = frozenset()
 
 
 def width() -> int:
@@ -75,10 +76,14 @@ def commit(id: str | None) -> str:
     return painted(short_id(id), "commit")
 
 
-def within(workspace: str, *, detailed: bool = False) -> None:
-    """Begin an answer, in which addresses of this workspace are shortened; with an empty name, none."""
-    global _workspace, _has_lines, _detailed
-    _workspace, _has_lines, _detailed = workspace, False, detailed
+def within(workspace: str, *, detailed: bool = False, typed: Iterable[str] = ()) -> None:
+    """Begin an answer, in which addresses of this workspace are shortened; with an empty name, none.
+
+    Args:
+        typed: The words of the command line, as which an error names concepts.
+    """
+    global _workspace, _has_lines, _detailed, _typed
+    _workspace, _has_lines, _detailed, _typed = workspace, False, detailed, frozenset(typed)
 
 
 def is_detailed() -> bool:
@@ -210,20 +215,25 @@ def fitted(text: str, hang: int | None = None) -> str:
 
 
 def complain(message: str, then: str = "") -> None:
-    """Write an error and its next step to standard error. A terminal shows addresses in short."""
+    """Write an error and its next step to standard error. A terminal shows addresses as they were typed, or in short."""
     lines = [f"kgd: {message}", *([f"     {then}"] if then else [])]
     if sys.stderr.isatty():
         from kgd.cli import layout
 
         if _workspace:
             own = re.compile(rf"\b[a-z]+://{re.escape(_workspace)}/[^\s,;()?`'\"]*[^\s,;:.()?`'\"]")
-            lines = [own.sub(lambda found: short(found[0]), line) for line in lines]
+            lines = [own.sub(lambda found: _as_typed(found[0]), line) for line in lines]
         lines = [layout.wrapped(line, width(), 5) for line in lines]
     text = "".join(f"{line}\n" for line in lines)
     if has_color(sys.stderr):
         many, few = STYLES["bad"]
         text = text.replace("kgd:", f"\033[{many if has_many_colors() else few}mkgd:{RESET}", 1)
     sys.stderr.write(text)
+
+
+def _as_typed(uri: str) -> str:
+    name = uri.partition(f"concept://{_workspace}/")[2]
+    return name if name in _typed else short(uri)
 
 
 LABEL = 11

@@ -358,7 +358,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         ),
         (["areas", "src/auth/session.py"], "`kgd context src/auth/session.py` shows the areas of a file.\n"),
         (["rm", "src/auth/session.py"], "     See the facts about it with `kgd context`.\n"),
-        (["path", "shelf", "shelff"], "Similar: concept://shop/shelf.\n"),
+        (["path", "shelf", "shelff"], "Did you mean concept://shop/shelf?\n"),
         (
             ["path", "src/auth", "shelf", "--edge-types", "bogus"],
             "kgd: the first node has no relation of the types in --edge-types\n     Its relations have the types ",

@@ -313,7 +313,7 @@ def test_doctor_and_review_name_the_command_for_each_kind_of_work(kgd: Kgd) -> N
 def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:
     asked = ("get", "lamps/a-lamp-that-nobody-has-ever-seen-in-this-house")
     shown = kgd.on_terminal(*asked, columns=60, NO_COLOR="1").splitlines()
-    told = " ".join(kgd.run(*asked).stderr.split()).replace("concept://shop/", "concept:")
+    told = " ".join(kgd.run(*asked).stderr.split()).replace("concept://shop/", "")
     assert " ".join(line.strip() for line in shown) == told
     assert all(line.startswith("     ") for line in shown[1:])
 
@@ -322,9 +322,15 @@ def test_an_error_on_a_terminal_shows_addresses_as_they_are_typed(kgd: Kgd) -> N
     kgd("put", "lamps/hall", "--summary", "x", "-q")
     for command in ("get", "rm"):
         shown = kgd.on_terminal(command, "lamps/hal", NO_COLOR="1")
-        assert shown == "kgd: there is no such node (concept:lamps/hal)\n     Did you mean concept:lamps/hall?\n"
+        assert shown == "kgd: there is no such node (lamps/hal)\n     Did you mean concept:lamps/hall?\n"
+        typed = kgd.on_terminal(command, "concept:lamps/hal", NO_COLOR="1")
+        assert typed.startswith("kgd: there is no such node (concept:lamps/hal)\n")
         assert "concept://shop/lamps/hal)" in kgd.run(command, "lamps/hal").stderr
         assert "concept://shop/lamps/hal)" in kgd.on_terminal(command, "concept://shop/lamps/hal", NO_COLOR="1")
+    for words in (("path", "lamps/hal", "lamps/hall"), ("path", "lamps/hall", "lamps/hal")):
+        shown = kgd.on_terminal(*words, NO_COLOR="1")
+        assert "there is no such node (lamps/hal)" in shown
+        assert "Did you mean lamps/hall?" in shown
 
 
 def test_a_review_on_a_terminal_shows_the_text_of_a_new_node_once_and_first(kgd: Kgd) -> None:
@@ -381,6 +387,8 @@ def test_a_path_between_nodes_reads_from_top_to_bottom(kgd: Kgd, columns: int) -
     kgd("put", "lamps/b", "--summary", "The second lamp", "-q")
     kgd("put", "lamps/c", "--relations", "leads_to:lamps/a", "--relations", "leads_to:lamps/b", "-q")
     shown = kgd.on_terminal("path", "lamps/a", "lamps/b", columns=columns, NO_COLOR="1")
+    assert shown.startswith("  COST  NODE\n     0  concept:lamps/a")
+    assert kgd("path", "lamps/a", "lamps/b").startswith("     0  concept://shop/lamps/a")
     assert "another path, cost 2: through concept:lamps/c" in " ".join(shown.split())
     assert [line.split()[-1] for line in shown.splitlines() if "concept:" in line or "↓" in line]
     assert "↓ leads_to" in shown

@@ -219,9 +219,9 @@ def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdErro
         last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
     here = asked.workspace
-    like = addressing.similar(here, start, session.sight(here.id)) if here else []
-    advice = f"Similar: {', '.join(like)}." if like else Advice("Find it with ", Do("search"), ".")
-    return NotFound("there is no such node", at=start, next=advice)
+    if here:
+        return addressing.missing_node(here, start, session.sight(here.id))
+    return NotFound("there is no such node", at=start, next=Advice("Find it with ", Do("search"), "."))
 
 
 MOST = 2
