@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ from kgd.cli.terminal import (
     short,
     short_id,
     table,
+    verbatim,
     when,
 )
 
@@ -76,6 +79,8 @@ def context(answer: Answer) -> None:
     _cut(answer["cut"])
     if missing and answer["unmatched_paths"]:
         _nothing_known(answer, missing)
+    if is_terminal():
+        _new_area(answer["unmatched_paths"])
 
 
 def _nothing_known(answer: Answer, missing: Answer) -> None:
@@ -111,7 +116,16 @@ def _in_no_area(answer: Answer, missing: Answer | None) -> None:
     elif len(paths) > 1 or (paths and not missing):
         heading("In no area")
         for path in paths:
-            say(f"  {path}{'' if path in described else ' (not described)'}")
+            say(f"  {path}{'' if path in described else ' (no fact names it)'}")
+
+
+def _new_area(paths: Sequence[str]) -> None:
+    """Print the command that creates an area for the first of the paths that is in the code tree."""
+    if path := next((one for one in paths if not one.startswith(("/", "../"))), ""):
+        folder = path.rpartition("/")[0]
+        data = json.dumps({"paths": [f"{folder}/**" if folder else path]}, ensure_ascii=False)
+        say("`kgd areas` lists the areas; this command creates one:")
+        verbatim(f"  kgd put atom:NAME --data {shlex.quote(data)} --content RULES")
 
 
 def why(answer: Answer) -> None:

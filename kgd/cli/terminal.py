@@ -215,7 +215,7 @@ def fitted(text: str, hang: int | None = None) -> str:
 
 
 def complain(message: str, then: str = "") -> None:
-    """Write an error and its next step to standard error. A terminal shows addresses as they were typed, or in short."""
+    """Write an error and its next step to standard error. A terminal shows addresses as typed, or in short."""
     lines = [f"kgd: {message}", *([f"     {then}"] if then else [])]
     if sys.stderr.isatty():
         from kgd.cli import layout

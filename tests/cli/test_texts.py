@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -244,7 +246,7 @@ def test_a_stale_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest
     ("unmatched", "items", "shown"),
     [
         (["a.py"], [], "a.py belongs to no area\n"),
-        (["a.py"], [KEYS], "In no area\n  a.py (not described)\n"),
+        (["a.py"], [KEYS], "In no area\n  a.py (no fact names it)\n"),
         (["a.py"] * 28, [], "a.py belongs to no area\n"),
         (["a.py"] * 28, [KEYS], "28 files belong to no area\n"),
     ],
@@ -258,6 +260,22 @@ def test_paths_without_an_area_are_said_once(
     printed = capsys.readouterr().out
     assert printed.endswith(shown)
     assert printed.count("no area") == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern"),
+    [(["a.py"], "a.py"), (["../x.py", "src/auth/a.py"], "src/auth/**"), (["/etc/passwd", "../x.py"], "")],
+)
+def test_a_terminal_shows_the_command_that_creates_an_area_for_a_path_of_the_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], paths: list[str], pattern: str
+) -> None:
+    monkeypatch.setattr(printing_context, "is_terminal", lambda: True)
+    lists: dict[str, Any] = {"items": [], "changes": [], "changed_together": [], "cut": []}
+    printing_context.context({**lists, "unmatched_paths": paths})
+    command = capsys.readouterr().out.partition("`kgd areas` lists the areas; this command creates one:\n")[2]
+    data = json.dumps({"paths": [pattern]})
+    made = ["kgd", "put", "atom:NAME", "--data", data, "--content", "RULES"] if pattern else []
+    assert shlex.split(command) == made
 
 
 def test_a_search_that_found_something_still_says_that_it_is_partial(capsys: pytest.CaptureFixture[str]) -> None:
