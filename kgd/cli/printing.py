@@ -174,9 +174,10 @@ def doubts(node: Answer, indent: str) -> None:
 
 
 def superseded(node: Answer, indent: str) -> None:
-    """Print the successor of a superseded node."""
+    """Print the successor of a superseded node. A terminal shows its name first."""
     if found := node.get("superseded_by"):
-        say(f"{indent}{alert('! superseded by')} {address(found['uri'])}", hang=len(indent) + 2)
+        name = f"{_title(found)}, " if is_terminal() and found.get("name") and not repeats_address(found) else ""
+        say(f"{indent}{alert('! superseded by')} {name}{address(found['uri'])}", hang=len(indent) + 2)
 
 
 def _rest_of(snippet: str, summary: str) -> str:
@@ -224,10 +225,10 @@ def headline(node: Answer) -> str:
         return ""
     if is_telling(node):
         return _title(node)
-    return str(node.get("summary") or "") or ("" if _repeats_address(node) else _title(node))
+    return str(node.get("summary") or "") or ("" if repeats_address(node) else _title(node))
 
 
-def _repeats_address(node: Answer) -> bool:
+def repeats_address(node: Answer) -> bool:
     """Whether the name is the end of the address. An address with escapes, as of a task, is harder to read."""
     return _title(node) == str(node["uri"]).rpartition("/")[2]
 
@@ -236,7 +237,7 @@ def is_telling(node: Answer) -> bool:
     """Whether a node's name adds anything to its address, its summary and its text."""
     name = _title(node)
     said = (node.get("summary") or "", node.get("text") or "")
-    return not _repeats_address(node) and not any(text.startswith(name.rstrip("…")) for text in said)
+    return not repeats_address(node) and not any(text.startswith(name.rstrip("…")) for text in said)
 
 
 def traverse(answer: Answer) -> None:
@@ -342,7 +343,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     kind = {"dir": "folder", "file": "file"}.get(node["uri"].partition(":")[0], node["type"])
     state = f"{kind}, {f'as of {short_id(as_of)}' if as_of else version}"
     say(f"{address(node['uri'])}  {faint(state)}")
-    title = "" if is_terminal() and _repeats_address(node) else _title(node)
+    title = "" if is_terminal() and repeats_address(node) else _title(node)
     for told in dict.fromkeys((title, node.get("summary"))):
         if told:
             say(f"  {bold(told) if is_terminal() and told == title else told}")

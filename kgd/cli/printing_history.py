@@ -228,6 +228,8 @@ def conflicts(answer: Answer) -> None:
     found = [one["uri"] for one in answer["conflicts"]]
     for one in answer["conflicts"]:
         is_named = is_terminal() and found.count(one["uri"]) == 1
+        if is_terminal() and one.get("name") and not printing.repeats_address(one):
+            say(bold(one["name"]))
         say(address(one["uri"]) if is_named else f"{address(one['uri'])}  {faint(one['id'])}")
         for name, field in one["fields"].items():
             (_sides if is_terminal() else _plain_sides)(name, field)

@@ -62,12 +62,18 @@ class ModelAnswer(TypedDict):
     why_not: NotRequired[str]
 
 
+class NamedConflict(ConflictAnswer):
+    """A conflict with the name of its node."""
+
+    name: str
+
+
 class ConflictsResult(TypedDict):
     """`settled` is set if the requested `id` is no longer open; `conflicts` then lists the open ones of its node."""
 
     workspace: str
     total: int
-    conflicts: list[ConflictAnswer]
+    conflicts: list[NamedConflict]
     suggestions: NotRequired[list[SuggestionAnswer]]
     settled: NotRequired[Resolved]
     model: NotRequired[ModelAnswer]
@@ -139,7 +145,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     answer["settled"] = settled
     here = workspace.graph.resolve(uri)
     if sees is None or sees(here):
-        answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts.find(here, limit=20, about=sees)]
+        answer["conflicts"] = [_named(workspace, one) for one in workspace.conflicts.find(here, limit=20, about=sees)]
         answer["total"] = len(answer["conflicts"])
     return answer
 
@@ -148,7 +154,7 @@ def _none(id: str) -> NotFound:
     return NotFound("there is no such conflict", at=id[-80:], next=LIST_CONFLICTS)
 
 
-def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
+def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> NamedConflict:
     (answer,) = _with_authors(workspace, [found], sees)
     if _is_seen(workspace, found, sees):
         for name, field in answer["fields"].items():
@@ -163,13 +169,17 @@ def _is_seen(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | 
 
 def _with_authors(
     workspace: Workspace, found: Sequence[OpenConflict], sees: visibility.Sees | None
-) -> list[ConflictAnswer]:
+) -> list[NamedConflict]:
     fields = with_authors(workspace, found, sees=sees)
     for one, named in zip(found, fields, strict=True):
         for name, field in named.items():
             if _is_seen(workspace, one, sees) and _is_written_since(workspace, one, name):
                 field["shown"] = ""
-    return [{**nodes.conflict(one), "fields": named} for one, named in zip(found, fields, strict=True)]
+    return [{**_named(workspace, one), "fields": named} for one, named in zip(found, fields, strict=True)]
+
+
+def _named(workspace: Workspace, one: OpenConflict) -> NamedConflict:
+    return {**nodes.conflict(one), "name": nodes.title_of(workspace, one.uri)}
 
 
 def _model(session: Session, workspace: Workspace, found: OpenConflict) -> ModelAnswer | None:

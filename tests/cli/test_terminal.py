@@ -520,6 +520,30 @@ def test_the_files_of_an_area_are_listed_with_their_facts_and_other_areas(kgd: K
     assert row[head.index("ALSO") :].startswith("all-code")
 
 
+def test_a_terminal_shows_names_before_addresses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(printing, "is_terminal", lambda: True)
+    printing.superseded({"superseded_by": {"uri": "insight://shop/new-keys", "name": "New keys"}}, "")
+    printing.superseded({"superseded_by": {"uri": "insight://shop/new-keys", "name": "new-keys"}}, "")
+    shown = STYLE.sub("", capsys.readouterr().out).splitlines()
+    assert shown == [
+        "! superseded by New keys, insight://shop/new-keys",
+        "! superseded by insight://shop/new-keys",
+    ]
+
+
+def test_a_conflict_of_a_node_with_a_name_begins_with_the_name(kgd: Kgd) -> None:
+    kgd("put", "lamps/veranda", "--name", "Veranda lamp", "--summary", "x", "-q")
+    commit = kgd.json("put", "lamps/veranda", "--summary", "y")["commit"]
+    kgd("put", "lamps/veranda", "--summary", "z", "-q")
+    kgd("revert", commit, "-q")
+    shown = kgd.on_terminal("conflicts", "lamps/veranda", NO_COLOR="1")
+    assert shown.startswith("Veranda lamp\nconcept:lamps/veranda\n  summary\n")
+    assert kgd("conflicts", "lamps/veranda").startswith("concept://shop/lamps/veranda  ")
+    kgd("resolve", "lamps/veranda", "--take", "a", "-q")
+
+
 @pytest.mark.usefixtures("on_screen")
 def test_a_conflict_is_named_by_its_node_if_the_node_has_only_one(capsys: pytest.CaptureFixture[str]) -> None:
     one = {"uri": "concept://shop/lamp", "id": "concept://shop/lamp#f219", "fields": {}}
