@@ -70,12 +70,15 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     asked = addressing.resolve(session, workspace, params.uri)
     session.allow(workspace, Verb.READ, [asked])
     uri, sees = workspace.graph.resolve(asked), session.sight(workspace.id)
-    if workspace.node(uri) is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
+    current = workspace.node(uri)
+    if current is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
         advice = addressing.did_you_mean(workspace, asked, sees)
         raise NotFound("nothing is stored about this node", at=asked, next=advice)
     versions, is_whole = _versions(workspace, uri, sees)
+    if versions and _lines(versions[-1][1]) != _lines(current):  # a merge chose another side than the newest commit
+        versions.append((workspace.history.entries(commit=workspace.tip)[0], current))
     texts = [_lines(node) for _, node in versions]
-    merges = {number for number, (entry, _) in enumerate(versions) if len(entry.parents) > 1}
+    merges = {number for number, (entry, node) in enumerate(versions) if len(entry.parents) > 1 or node is current}
     owners = origin_versions(texts, merges)
     tip = versions[-1][0].commit if versions else ""
     question = [uri, tip]

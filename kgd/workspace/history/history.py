@@ -161,11 +161,17 @@ class History:
         entries = self.entries(uri=uri, limit=before + 1) if sent is not None and before >= 0 else ()
         if not 0 <= before < len(entries):
             return None
-        commit = bytes.fromhex(entries[before].commit)
-        node = self._past.node_at(uri, commit)
-        if not self._served.locations.part_with(uri):
-            return node if store.entry(store.tree_of(commit), path) == sent else None
-        return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
+        # A merge may have chosen another side than the newest commit: then the next change began with the node as sent.
+        after = bytes.fromhex(entries[before - 1].parents[0]) if before and entries[before - 1].parents else self._tip()
+        for commit in (bytes.fromhex(entries[before].commit), after):
+            node = self._past.node_at(uri, commit)
+            if self._served.locations.part_with(uri):  # no blob in a part
+                blob = object_id("blob", documents.encode(node)) if node else None
+            else:
+                blob = store.entry(store.tree_of(commit), path)
+            if blob == sent:
+                return node
+        return None
 
 
 def _is_renamed(before: Node | None, after: Node | None) -> bool:
