@@ -36,6 +36,8 @@ DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
 BESIDE = 2
 """Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
 _CHANGED_IN = re.compile(r"changed in ([0-9a-f]{10})\Z").match
+LOOKED_AT = 20
+"""Largest number of a node's commits in which a page looks for the author of a field."""
 MOST_CONFLICTS = 5
 """Largest number of conflicts of a node, and of nodes in a list, whose authors a page names."""
 
@@ -215,14 +217,27 @@ def open_conflicts(visit: Visit, uri: str) -> Sequence[Mapping[str, Any]]:
 def version_authors(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the authors of the versions of a node in conflict, with the time of each, newest first; empty if the
     visitor may not see the conflicts, or they cannot be read."""
-    return authors_of(open_conflicts(visit, node["uri"])) if node.get("conflicts") else []
+    return authors_of(visit, open_conflicts(visit, node["uri"])) if node.get("conflicts") else []
 
 
-def authors_of(conflicts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return the authors of the sides of conflicts, with the time of each, newest first."""
-    sides = [side for one in conflicts for of in one["fields"].values() for side in of["sides"] if side.get("author")]
+def authors_of(visit: Visit, conflicts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the authors of the sides of a node's conflicts and of later texts, with the time of each, newest first."""
+    fields = [field for one in conflicts for field in one["fields"].values()]
+    sides = [side for field in fields for side in field["sides"] if side.get("author")]
+    sides += filter(None, (written_since(visit, one["uri"], name) for one in conflicts for name in later_in(one)))
     newest = {side["author"]: side for side in sorted(sides, key=lambda side: str(side.get("at", "")))}
     return [{"author": author, "at": side.get("at", "")} for author, side in reversed(newest.items())]
+
+
+def later_in(conflict: Mapping[str, Any]) -> list[str]:
+    """Return the disputed fields that have been written since, so that none of the sides is shown."""
+    return [name for name, field in conflict["fields"].items() if not field["shown"]]
+
+
+def written_since(visit: Visit, uri: str, field: str) -> Mapping[str, Any] | None:
+    """Return the newest commit that wrote a field of a node; None if it is not among the last `LOOKED_AT`."""
+    commits = visit.tried("history", uri=uri, diff=True, limit=LOOKED_AT).get("commits", ())
+    return next((one for one in commits if any(field in of["fields"] for of in one["diff"])), None)
 
 
 def disputed_summaries(conflicts: Sequence[Mapping[str, Any]]) -> tuple[DisputedSummary, ...]:
@@ -285,7 +300,7 @@ def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
     rows |= {uri: _with_details(visit, rows[uri], node, known) for uri, node in nodes.items() if uri in rows}
     for uri in [uri for uri, row in rows.items() if row.conflicts][:MOST_CONFLICTS]:
         conflicts = open_conflicts(visit, nodes[uri]["uri"])
-        authors = authors_of(conflicts)
+        authors = authors_of(visit, conflicts)
         rows[uri] = replace(
             rows[uri],
             version_authors=tuple(one["author"] for one in authors),

@@ -21,7 +21,7 @@ from kgd.tools.operation import Answer
 from kgd.tools.recent_commits import unreviewed
 from kgd.tools.session import Session
 from kgd.ui.sessions import Visitor
-from kgd.ui.words import next_step, sentence
+from kgd.ui.words import advises, next_step, sentence
 
 CLIENT = "kgd ui"
 ROOT = "/ui"
@@ -316,7 +316,11 @@ def reported(
     """
     commit = answer.get("commit") or ""
     told = f"{done} with commit {commit[:SHOWN]}." if commit else nothing
-    warnings = (_ended(sentence(next_step(one))) for one in answer.get("warnings", ()))
+    disputed = [one for one in answer.get("warnings", ()) if advises(one, "resolve_conflicts")]
+    warnings = [_ended(sentence(next_step(one))) for one in answer.get("warnings", ()) if one not in disputed]
+    if disputed:
+        what = "The fact is" if len(disputed) == 1 else f"{len(disputed)} facts are"
+        warnings.append(f"{what} in conflict: choose a version on the page Conflicts.")
     like = (f"It may duplicate {', '.join(one['like'])}." for one in answer.get("similar", ()))
     return Redirect(to, " ".join(filter(None, (told, *warnings, *like, more))), undo=commit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kgd.errors import Advice, KgdError
+from kgd.errors import Advice, Do, KgdError
 from kgd.model.node import NODE_FIELDS
 from kgd.tools import entries
 
@@ -72,6 +72,12 @@ def next_step(text: str) -> str:
     """Return a next step in the words of the pages."""
     said = text.said(lambda do: entries()[do.operation]["page"]) if isinstance(text, Advice) else text
     return message(said)
+
+
+def advises(text: str, *operations: str) -> bool:
+    """Whether a warning names one of these operations as the next step."""
+    parts = text.parts if isinstance(text, Advice) else ()
+    return any(isinstance(part, Do) and part.operation in operations for part in parts)
 
 
 def labelled(error: KgdError, **labels: str) -> KgdError:

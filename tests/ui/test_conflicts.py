@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -123,13 +124,77 @@ def test_a_value_that_was_written_since_can_be_kept(desk: Desk, bob: Colleague, 
     at(page, "conflicts")
     expect(page.locator("article", has_text="Theirs alone")).not_to_contain_text("shown now")
     look(page, id)
-    expect(page.get_by_role("region", name="Written since")).to_contain_text("A third value")
+    current = page.get_by_role("region", name="Written since")
+    for text in ("Ann Person", "shown now", "written after the conflict", "A third value"):
+        expect(current).to_contain_text(text)
     page.get_by_label("Choose the current value").check()
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Resolved with commit")
     assert desk.node(uri)["summary"] == "A third value"
     assert not bob.open_about(uri)
+
+
+def test_the_form_of_a_fact_in_conflict_begins_with_the_version_in_use(
+    desk: Desk, bob: Colleague, page: Page, watched: Watched
+) -> None:
+    uri = "insight://shop/in-use"
+    bob.disagree(uri, "summary", "Ours is in use", "Theirs is newer", was="Before")
+    in_use = desk.node(uri)["summary"]
+    at(page, f"node?uri={uri}")
+    told = page.get_by_role("note").filter(has_text="In conflict")
+    expect(told.locator(".side")).to_have_count(2)
+    expect(told.locator(".side", has_text="shown now")).to_contain_text(in_use)
+    expect(told.get_by_role("link", name="Ann Person")).to_be_visible()
+    assert axe(page) == []
+    page.get_by_role("link", name="Edit", exact=True).click()
+    expect(page.get_by_label("Summary")).to_have_value(in_use)
+    expect(page.get_by_role("note").locator(".side", has_text="shown now")).to_contain_text(in_use)
+    assert axe(page) == []
+    desk.put(uri, tags=["meanwhile"])
+    page.get_by_label("Content").fill("Only this is new.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Ann Person changed this while you were editing")
+    watched.troubles.clear()  # the browser reports the status 409
+    page.get_by_role("button", name="Save").click()
+    said = page.locator(".said")
+    expect(said).to_contain_text("The fact is in conflict: choose a version on the page Conflicts.")
+    expect(said).not_to_contain_text("://")
+    saved = desk.node(uri)
+    assert (saved["summary"], saved["content"].strip(), saved["tags"]) == (in_use, "Only this is new.", ["meanwhile"])
+    told.get_by_role("link", name="Resolve").click()
+    page.keyboard.press("b")
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    expect(page.locator(".said")).to_contain_text("Resolved")
+    bob.agree()
+
+
+def test_the_author_of_a_third_version_is_named(desk: Desk, bob: Colleague, page: Page) -> None:
+    uri = "insight://shop/third-author"
+    bob.disagree(uri, "summary", "Of Ann", "Of Bob", was="Before")
+    with renamed(bob, "Carla Moreno"):
+        bob.put_whole(uri, summary="Of Carla")
+    bob.put_whole(uri, tags=["later"])
+    bob.agree()
+    at(page, f"node?uri={uri}")
+    expect(page.locator(".title")).to_contain_text("Of Carla")
+    expect(page.locator(".title")).to_contain_text("versions by Carla Moreno")
+    page.get_by_role("link", name="Resolve").click()
+    current = page.get_by_role("region", name="Written since")
+    expect(current).to_contain_text("Carla Moreno")
+    current.get_by_text("Choose the current value").click()
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    expect(page.locator(".said")).to_contain_text("Resolved")
+    bob.agree()
+
+
+@contextmanager
+def renamed(bob: Colleague, name: str) -> Iterator[None]:
+    """Let Bob's copy of the workspace write under another name."""
+    git_dir = bob.workspace.layout.git_dir
+    git(git_dir, "config", "user.name", name)
+    yield
+    git(git_dir, "config", "user.name", "Bob Builder")
 
 
 def test_a_conflict_is_resolved_in_three_clicks_and_undone_in_one(desk: Desk, bob: Colleague, page: Page) -> None:

@@ -160,7 +160,7 @@ def _cards(visit: Visit, code: Mapping[str, Any], items: Sequence[Mapping[str, A
             numbers.get(one["uri"], 0),
             notes.get(one["uri"], {}).get("places", ()),
             notes.get(one["uri"], {}).get("updated") or stamps.get(one["uri"], {}),
-            authors_of(conflicts[one["uri"]]),
+            authors_of(visit, conflicts[one["uri"]]),
             disputed_summaries(conflicts[one["uri"]]),
         )
         for one in found

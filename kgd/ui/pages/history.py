@@ -13,7 +13,7 @@ from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.node_reading import names, open_conflicts, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own, reported
-from kgd.ui.words import next_step
+from kgd.ui.words import advises, next_step
 
 OLDEST = 3
 """Number of shades of age, less one."""
@@ -201,12 +201,7 @@ def undo(visit: Visit) -> Handled:
 def _in_the_way(would: Mapping[str, Any]) -> list[str]:
     """Return the warnings of a revert that is not carried out yet. Leaves out those about open conflicts and about an
     earlier revert, since the page of the commit shows both."""
-    return [
-        one
-        for one in would.get("warnings", ())
-        if not isinstance(one, Advice)
-        or not any(isinstance(part, Do) and part.operation in ("resolve_conflicts", "undo") for part in one.parts)
-    ]
+    return [one for one in would.get("warnings", ()) if not advises(one, "resolve_conflicts", "undo")]
 
 
 def _commit(visit: Visit, commit: str) -> dict[str, Any]:

@@ -17,23 +17,25 @@ from kgd.memories.tasks import CRITERIA, FILES, NEXT, items, read_paths, section
 from kgd.model.fields import from_answer
 from kgd.model.uri import CODE_TREE, IN_SUMMARY, name_of, path_of, scheme_of
 from kgd.tools import as_markdown
-from kgd.ui.changes import as_text
+from kgd.ui.changes import as_text, named_in
 from kgd.ui.node_reading import (
     DERIVED,
     Missing,
     above,
+    authors_of,
     below,
     cited,
     lead,
     links,
     listed,
+    open_conflicts,
     others_about_code,
     titles,
-    version_authors,
     way_to,
     whole,
 )
 from kgd.ui.pages.attention import proposals_creating
+from kgd.ui.pages.conflicts import listed as listed_conflict
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS, plain
@@ -80,6 +82,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     task_status = str(data.get("status", "")) if found["type"] == "task" else ""
     cites = cited(visit, uri, as_of) if stored else []
     others = others_about_code(visit, found, cites) if not as_of else []
+    conflicts = open_conflicts(visit, uri) if found.get("conflicts") and not as_of else ()
+    known = titles(visit, named_in(conflicts))
     may_advance = stored and writes and visit.may("advance")
     of_tree = CODE_TREE_DATA if scheme_of(uri) in CODE_TREE else ()
     own = (*OWN_PLACE, *of_tree, *(("sections",) if sections else ()), *(("status",) if task_status else ()))
@@ -97,7 +101,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "trust": trust(found, cites) if not found.get("unverified") else None,
         "others": listed(visit, others[:FEW]),
         "others_total": len(others),
-        "version_authors": version_authors(visit, found) if not as_of else [],
+        "version_authors": authors_of(visit, conflicts),
+        "disputed": [field for one in conflicts for field in listed_conflict(one, names=known)["fields"]],
         "sections": sections,
         "names_files": any(one["title"] == FILES and one["items"] for one in sections),
         "content": below(lead(found) or found["name"], found["content"]),

@@ -12,13 +12,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
+from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, PLAIN, SCALARS, Shape
 from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
 from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
-from kgd.ui.node_reading import AREAS, Missing, below, cited, links, others_about_code, way_to, whole
+from kgd.ui.node_reading import (
+    AREAS,
+    Missing,
+    below,
+    cited,
+    links,
+    open_conflicts,
+    others_about_code,
+    way_to,
+    whole,
+)
 from kgd.ui.pages.attention import contradicted
+from kgd.ui.pages.conflicts import listed
 from kgd.ui.visit import NOTHING, Entry, Handled, Page, Redirect, Visit, reported
 
 NAMES = tuple(row.name for row in PLAIN if row.shape is Shape.NAMES)
@@ -169,7 +181,8 @@ CITED, FEW = 2, 5
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A submitted form: the version it started from, its texts, and a message."""
+    """A submitted form: the version that it started from, a commit of the workspace with this version, its texts, and a
+    message."""
 
     uri: str
     version: int
@@ -247,13 +260,18 @@ def save(visit: Visit) -> Handled:
 
 
 def _read(visit: Visit, uri: str) -> Written | None:
-    """Return the form of a node; None if the node does not exist. Content from the code tree is not part of it."""
+    """Return the form of a node; None if the node does not exist. Content from the code tree is not part of it.
+
+    The base is the tip that reads see. The newest commit of a node in conflict has only one of its versions.
+    """
+    tip = addressing.choose(visit.session(), visit.workspace).read_tip.hex()
     node = whole(visit, uri)
     if isinstance(node, Missing):
         return None
-    commit = node["origin"].get("commit", "")
-    stored = _stored(visit, node["uri"], commit) if node["version"] else None
-    return Written(node["uri"], node["version"], commit if node["version"] else "", texts_of(stored))
+    if not node["version"]:
+        return Written(node["uri"], 0, "", texts_of(None))
+    stored = _stored(visit, node["uri"], tip)
+    return Written(node["uri"], stored["version"], tip, texts_of(stored))
 
 
 def _stored(visit: Visit, uri: str, commit: str) -> dict[str, Any]:
@@ -341,6 +359,15 @@ def _beside(visit: Visit, written: Written) -> dict[str, Any]:
     return {}
 
 
+def _disputed(visit: Visit, uri: str) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the disputed fields of a node, as in the list of conflicts, by the field of the form that has them."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for one in open_conflicts(visit, uri):
+        for field in listed(one)["fields"]:
+            found.setdefault(split(field["name"])[0], []).append(field)
+    return found
+
+
 def _file(visit: Visit, line: str) -> str:
     """Return the URI of the file that a line names; empty if it names none."""
     path = line.removeprefix("./")
@@ -388,6 +415,7 @@ def _form(visit: Visit, written: Written, **told: Any) -> Page:
             "types": TYPES,
             "other_types": OTHER_TYPES,
             "about_now": _about_now(visit, written.uri) if written.version else [],
+            "disputed": _disputed(visit, written.uri) if written.version else {},
             **_beside(visit, written),
             "others_shown": FEW,
             "further": FURTHER,
