@@ -61,7 +61,7 @@ class Places:
         raise Unavailable(
             f"workspace '{entry.id}' is not at its registered path",
             at=entry.path,
-            next="Run `kgd up` in its new folder, or remove it from workspaces.yaml.",
+            next="If you moved it, run `kgd up` in its new folder; if not, remove its entry from workspaces.yaml.",
         )
 
     def find(self, entry: Entry) -> Layout | None:

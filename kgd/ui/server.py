@@ -460,7 +460,7 @@ async def unknown(request: Request) -> Response:
     """
     target = nearest(request.path_params["rest"]) if request.method in ("GET", "HEAD") else None
     if target is None:
-        raise NotFound("this page does not exist", next="Check the address.")
+        raise NotFound("there is no page with this address", at=request.url.path, next="Open the start page.")
     query = f"?{request.url.query}" if request.url.query else ""
     return RedirectResponse(f"{ROOT}/{quote(target)}{query}", 303, rendering.HEADERS)
 

@@ -18,7 +18,7 @@ from kgd.ui.visit import LONGEST_PLACE, own
 from tests.conftest import ROOT
 from tests.surfaces.conftest import make_code
 from tests.ui.colleague import Colleague
-from tests.ui.conftest import Desk, Watched, account, at
+from tests.ui.conftest import Desk, Watched, account, at, axe
 
 chromium_only = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -254,8 +254,19 @@ def test_an_unknown_theme_is_refused_and_the_chosen_one_kept(page: Page, watched
 
 
 def test_an_address_without_a_page_keeps_the_header_of_its_workspace(page: Page, watched: Watched) -> None:
-    at(page, "nothing/here")
+    at(page, "nothing/session-tokens")
     expect(page.locator("h1")).to_have_text("Not found")
+    expect(page.get_by_role("alert")).to_have_text(
+        "There is no page with this address (/ui/w/shop/nothing/session-tokens)."
+    )
+    expect(page.get_by_role("main")).not_to_contain_text("NOT_FOUND")
+    assert axe(page) == []
+    page.get_by_role("main").get_by_role("link", name="Overview of shop").click()
+    expect(page.locator("h1")).to_have_text("shop")
+    at(page, "nothing/session-tokens")
+    page.get_by_role("main").get_by_role("button", name="Search").click()
+    page.wait_for_url("**/search?q=session+tokens")
+    at(page, "nothing/session-tokens")
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Areas").click()
     expect(page.locator("h1")).to_have_text("Areas")
     page.goto(page.url.partition("/w/")[0] + "/w/no-such-workspace/nothing")

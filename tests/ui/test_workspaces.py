@@ -119,11 +119,15 @@ def test_a_workspace_that_is_gone_has_its_problem_in_each_list_and_a_way_back(
         page.goto(page.url.rpartition("/w/")[0] + "/")
         card = page.locator("li", has_text="gone").first
         expect(card).to_contain_text("is not at its registered path")
-        expect(card).to_contain_text("Run kgd up in its new folder")
+        expect(card).to_contain_text("run kgd up in its new folder")
         expect(card).not_to_contain_text("Not open now")
         assert axe(page) == []
         page.goto(page.url + "w/gone/overview")
         expect(page.locator("h1")).to_have_text("gone cannot be opened")
+        expect(page.get_by_role("main")).to_contain_text("If you moved it, run kgd up")
+        expect(page.get_by_role("main")).not_to_contain_text("UNAVAILABLE")
+        for command in ("kgd up", desk.home.registry):
+            expect(page.get_by_role("button", name=f"Copy {command}")).to_be_visible()
         links = page.get_by_role("link", name=re.compile("Overview|Review|Conflicts|Search|Write"))
         expect(links, "they would lead to the same error").to_have_count(0)
         page.keyboard.press("Control+k")
