@@ -68,9 +68,31 @@ def test_the_author_reads_why_a_proposal_was_rejected(ask: Ask, holds: As) -> No
     assert (one["nodes"], "discussion" in one) == (["concept://shop/infra/a"], False)
     (whole,) = bot.proposals(decided=True, name=id.partition("@")[0])["decided"]
     assert [said["text"] for said in whole["discussion"]] == ["Is it not called b?", "Not here."]
+    assert [(row["uri"], row["change"]) for row in whole["diff"]] == [("concept://shop/infra/a", "created")]
     with pytest.raises(NotFound, match=r"Ann Person rejected it at .*: b is the name") as gone:
         bot.proposals(name=id)
     assert "proposals with name=NAME, decided=true" in gone.value.next
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject"])
+def test_a_decided_proposal_shows_its_description_and_its_changes_as_proposed(
+    ask: Ask, holds: As, decision: str
+) -> None:
+    bot = holds("read,propose", "/infra/**")
+    ask.put(changes=upsert("infra/a", summary="before"))
+    id = bot.submit_subgraph(changes=[upsert("infra/a", summary="proposed")], message="Say more\n\nAs agreed.")[
+        "proposal"
+    ]
+    ask.put(changes=upsert("infra/a", tags=["meanwhile"]))
+    getattr(ask, decision)(name=id)
+    ask.put(changes=upsert("infra/a", summary="later"))
+    for caller in (ask, bot):
+        (one,) = caller.proposals(decided=True, name=id)["decided"]
+        assert one["description"] == "As agreed."
+        (row,) = one["diff"]
+        assert (row["uri"], row["change"]) == ("concept://shop/infra/a", "changed")
+        assert row["fields"] == {"summary": {"before": "before", "after": "proposed"}}
+        assert "diff" not in caller.proposals(decided=True)["decided"][0]
 
 
 @pytest.mark.parametrize("name", ["CI: nightly", '"Bob" the Builder', 'Ann "A: B" in the team'])

@@ -124,8 +124,8 @@ class ReviewResult(TypedDict):
     `agents` and `people` count commits in this period, independently of `by`; `own` counts this person's commits made
     without an agent. `reviewed` is the time and commit of this person's last review. `approved` are the nodes that this
     call approved. With `commit`, `older` and `newer` are the nearest commits by agents and other people with a change
-    that is not approved. `conflicts` counts the open conflicts of the workspace. With `dry_run`, `accepted` and
-    `approved` are what the call would do.
+    that is not approved, and `place` is the place of the commit among all of theirs, from the newest. `conflicts`
+    counts the open conflicts of the workspace. With `dry_run`, `accepted` and `approved` are what the call would do.
     """
 
     workspace: str
@@ -145,6 +145,7 @@ class ReviewResult(TypedDict):
     dry_run: NotRequired[bool]
     older: NotRequired[str]
     newer: NotRequired[str]
+    place: NotRequired[int]
     conflicts: NotRequired[int]
     reverted: NotRequired[Rehearsed]
     next: NotRequired[str]
@@ -235,8 +236,8 @@ def _chosen(every: Sequence[Entry], by: str | None, only: str) -> list[Entry]:
     return [one for one in every if only in ("", one.commit) and is_commit_by(by, one)]
 
 
-def _beside(every: Sequence[Entry], only: str, person: str, approvals: Approvals) -> dict[str, str]:
-    """The nearest commits on either side that wait for a review."""
+def _beside(every: Sequence[Entry], only: str, person: str, approvals: Approvals) -> dict[str, Any]:
+    """The nearest commits on either side that wait for a review, and the place of the commit."""
 
     def waits(one: Entry) -> bool:
         return not is_own(one, person) and not all(approvals.covers(uri, [one.commit]) for uri in one.nodes)
@@ -246,8 +247,9 @@ def _beside(every: Sequence[Entry], only: str, person: str, approvals: Approvals
         return {}
     older, newer = islice(every, at + 1, None), reversed(every[:at])
     return {
-        name: next((one.commit for one in some if waits(one)), "")
-        for name, some in (("older", older), ("newer", newer))
+        "place": 0 if is_own(every[at], person) else sum(not is_own(one, person) for one in every[: at + 1]),
+        "older": next((one.commit for one in older if waits(one)), ""),
+        "newer": next((one.commit for one in newer if waits(one)), ""),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, NotRequired, cast
 
@@ -26,8 +26,8 @@ from kgd.tools.proposals.seen import (
     LONGEST_LINE,
     SEE_DECIDED,
     CommentAnswer,
-    DecidedAnswer,
     ProposalAnswer,
+    ShownDecided,
     below,
     decided_answer,
     decided_for,
@@ -45,7 +45,7 @@ from kgd.tools.proposals.seen import (
 from kgd.tools.recent_commits import correction
 from kgd.tools.session import Session
 from kgd.tools.write.put import Rehearsed, rehearsed
-from kgd.workspace.answers import Outcome
+from kgd.workspace.answers import NodeChange, Outcome
 from kgd.workspace.proposals import decided, deciding, proposals, records
 from kgd.workspace.proposals.proposals import SEE_CHANGES, Chosen, Proposal
 from kgd.workspace.proposals.records import LONGEST_COMMENT, LONGEST_REASON, MOST_COMMENTS
@@ -85,7 +85,7 @@ class ProposalsResult(TypedDict):
     workspace: str
     total: int
     proposals: list[ProposalAnswer]
-    decided: NotRequired[list[DecidedAnswer]]
+    decided: NotRequired[list[ShownDecided]]
     decided_lately: NotRequired[int]
     """The number of the caller's own proposals that others decided in the last 14 days."""
     cursor: NotRequired[str]
@@ -150,7 +150,12 @@ def _decided(session: Session, workspace: Workspace, params: ProposalsParams) ->
     after = [-paging.index(at, 0), paging.text(at, 1)] if at else []
     left = [one for one in every if not after or [-one.decision.at, one.proposal.name] > after]
     shown = left[: params.limit]
-    found = [decided_answer(workspace, one, MOST_COMMENTS if name else 0) for one in shown]
+    found = [cast(ShownDecided, decided_answer(workspace, one, MOST_COMMENTS if name else 0)) for one in shown]
+    if name and found:
+        changes = deciding.changes_of(workspace, shown[0])
+        diffs = _diffs(changes, found)
+        more = len(changes) - len(diffs)
+        found[0] |= present(description=_description(workspace, shown[0].proposal), diff=diffs, more_diff=more)
     answer: ProposalsResult = {"workspace": workspace.id, "total": len(every), "proposals": [], "decided": found}
     if len(left) > params.limit:
         place = [shown[-1].decision.at, shown[-1].proposal.name]
@@ -160,6 +165,25 @@ def _decided(session: Session, workspace: Workspace, params: ProposalsParams) ->
     elif not found and not params.cursor:
         answer |= present(next=future(params.since))
     return answer
+
+
+def _description(workspace: Workspace, one: Proposal) -> str:
+    """The message of a proposal after its first line; empty if it lists reasons instead."""
+    commit = workspace.past.commit(bytes.fromhex(one.commit))
+    body = "" if records.read(commit.message) else workspace.past.entry(commit, ()).body
+    return str(clip(fenced(body), LONGEST_MESSAGE))
+
+
+def _diffs(changes: Sequence[NodeChange], beside: Any, *, whole: bool = False) -> list[NodeDiff]:
+    """The first changes as answers, as far as there is room beside the rest of the answer, but at least one."""
+    room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
+    room.left = max(LEAST, room.left - size_of(beside))
+    for change in changes:
+        diff: NodeDiff = fenced_value(node_diff(change, whole=whole))
+        if not room.take(diff) and diffs:
+            break
+        diffs.append(diff)
+    return diffs
 
 
 def _not_decided(session: Session, workspace: Workspace, name: str) -> NotFound:
@@ -227,15 +251,8 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
             for one in told
             if not {change.uri for change in look.changes}.isdisjoint(one.nodes)
         ]
-    elif description := workspace.past.entry(commit, ()).body:
-        one["description"] = clip(fenced(description), LONGEST_MESSAGE)
-    room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
-    room.left = max(LEAST, room.left - size_of(one))
-    for change in changes[start:]:
-        diff: NodeDiff = fenced_value(node_diff(change, whole=uri is not None))
-        if not room.take(diff) and diffs:
-            break
-        diffs.append(diff)
+    one |= present(description=_description(workspace, found))
+    diffs = _diffs(changes[start:], one, whole=uri is not None)
     end = start + len(diffs)
     one["diff"] = diffs
     one |= present(more_diff=len(changes) - end)

@@ -136,6 +136,15 @@ class DecidedAnswer(TypedDict):
     discussion: NotRequired[list[CommentAnswer]]
 
 
+class ShownDecided(DecidedAnswer):
+    """`description` is the message after its first line, `diff` the proposed changes, as far as there is room: only for
+    the newest decision, if a proposal is asked for by name."""
+
+    description: NotRequired[str]
+    diff: NotRequired[list[NodeDiff]]
+    more_diff: NotRequired[int]
+
+
 def decided_answer(workspace: Workspace, one: Decided, comments: int = 0) -> DecidedAnswer:
     """The decided proposal as an answer, with the newest comments, at most this number."""
     proposal, made, uris = one.proposal, one.decision, sorted(deciding.nodes_of(workspace, one))

@@ -8,14 +8,20 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
-from kgd.model.uri import name_of
 from kgd.ui.changes import NodeRow, named_in, previewed_commit, rows
 from kgd.ui.node_reading import AREAS, code_beside, titles
 from kgd.ui.pages.review import ANY_TIME, BY, ReviewFilter, filter_of, found_by
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 
-LISTED = 10
+LISTED, FILTERED = 10, 100
+"""Largest number of proposals of a page; if it shows only some decisions, of those that it considers."""
+OUTCOMES = {
+    "1": ("All", ("accepted", "partly accepted", "rejected", "withdrawn")),
+    "accepted": ("Accepted", ("accepted", "partly accepted")),
+    "rejected": ("Rejected", ("rejected", "withdrawn")),
+}
+"""Values of `decided` in the address: the words of a filter, and its decisions."""
 SHOWN = 5
 """Largest number of nodes of a proposal that the list shows, and that its page shows with their differences."""
 TRIED = 200
@@ -34,6 +40,7 @@ def listing(visit: Visit) -> Handled:
         {
             "listed": answer["proposals"],
             "shown": {one["id"]: _shown(visit, one["id"]) for one in answer["proposals"]},
+            "counts": _counts_of(visit),
             "may": visit.may("accept"),
             "total": answer["total"],
             "wanted": wanted,
@@ -47,28 +54,39 @@ def listing(visit: Visit) -> Handled:
 
 
 def _decided(visit: Visit, wanted: ReviewFilter) -> Handled:
-    name = visit.query.get("id") or None
-    answer = found_by(visit, wanted, "proposals", limit=LISTED, decided=True, name=name)
-    shown = answer["decided"]
+    name, outcome = visit.query.get("id") or None, visit.query["decided"]
+    outcome = outcome if outcome in OUTCOMES else "1"
+    limit = LISTED if outcome == "1" else FILTERED
+    answer = found_by(visit, wanted, "proposals", limit=limit, decided=True, name=name)
+    shown = [one for one in answer["decided"] if one["decision"] in OUTCOMES[outcome][1]]
     return Page(
         "proposals_decided.html",
         {
             "listed": shown,
             "name": name,
-            "names": titles(visit, [uri for one in shown for uri in one["nodes"]]),
-            "name_of": name_of,
+            "outcome": outcome,
+            "outcomes": [(value, words) for value, (words, _) in OUTCOMES.items()],
+            "shown": {one["id"]: _shown(visit, one["id"], is_decided=True) for one in shown},
+            "counts": _counts_of(visit),
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
         },
     )
 
 
-def _shown(visit: Visit, id: str) -> dict[str, Any]:
+def _counts_of(visit: Visit) -> tuple[int, int]:
+    """Return the numbers of open and of decided proposals."""
+    answers = (visit.tried("proposals", limit=1, decided=is_decided) for is_decided in (False, True))
+    are_open, are_decided = (int(answer.get("total", 0)) for answer in answers)
+    return are_open, are_decided
+
+
+def _shown(visit: Visit, id: str, *, is_decided: bool = False) -> dict[str, Any]:
     """Return the description and first changed nodes of a proposal; empty if it was decided or changed meanwhile."""
-    found = visit.tried("proposals", name=id).get("proposals")
+    found = visit.tried("proposals", name=id, decided=is_decided).get("decided" if is_decided else "proposals")
     if not found:
         return {}
-    diff = found[0]["diff"][:SHOWN]
+    diff = found[0].get("diff", [])[:SHOWN]
     return {
         "description": found[0].get("description", ""),
         "rows": rows(diff, titles(visit, named_in(diff))),

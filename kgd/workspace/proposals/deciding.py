@@ -24,7 +24,7 @@ from kgd.model.access import Principal
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Upsert, subject_from
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.answers import Outcome, Would
+from kgd.workspace.answers import NodeChange, Outcome, Would
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 from kgd.workspace.parts import node_in
@@ -217,15 +217,31 @@ def nodes_of(workspace: Workspace, one: Decided) -> frozenset[Uri]:
     Compares its commits, at the first call, with the tip before the acceptance or, for a rejected one, at this call.
     """
     if one.nodes is None:
-        tip = bytes.fromhex(workspace.tip)
         try:
-            if made := one.decision.commit:
-                tip = workspace.past.commit(bytes.fromhex(made)).parents[0]
-            touched = _touched_by_commits(workspace, tip, bytes.fromhex(one.proposal.commit))
+            touched = _touched_by_commits(workspace, _before(workspace, one), bytes.fromhex(one.proposal.commit))
         except KgdError:
             return frozenset()
         one.nodes = frozenset() if touched.settings else frozenset(touched.uris)
     return one.nodes
+
+
+def changes_of(workspace: Workspace, one: Decided) -> list[NodeChange]:
+    """The changes of a decided proposal to `nodes_of`, as proposed; empty if they are unknown. Compares two commits."""
+    commit = bytes.fromhex(one.proposal.commit)
+    try:
+        bases = workspace.store.merge_bases(_before(workspace, one), commit)
+        changes = workspace.past.changes_between(bases[0], commit) if bases else ()
+    except KgdError:
+        return []
+    nodes = nodes_of(workspace, one)
+    return [change for change in changes if change.uri in nodes]
+
+
+def _before(workspace: Workspace, one: Decided) -> ObjectId:
+    """The tip before the acceptance of a proposal; for a rejected one, the tip now."""
+    if made := one.decision.commit:
+        return workspace.past.commit(bytes.fromhex(made)).parents[0]
+    return bytes.fromhex(workspace.tip)
 
 
 def _remove_accepted(workspace: Workspace, proposal: Proposal) -> None:
