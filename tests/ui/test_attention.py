@@ -94,9 +94,7 @@ def test_a_fact_in_conflict_is_listed_with_the_version_shown_now_and_the_other_o
     for text in versions:
         expect(page.locator(".knows:target")).to_contain_text(text)
     at(page, "overview")
-    expect(card(page, "One retry").locator("p:has(.letter)")).to_contain_text(
-        ["A Bob Builder One retry after a second", "B Ann Person Two attempts in all"]
-    )
+    expect(card(page, "One retry").locator("p:has(.letter)")).to_contain_text(versions)
     at(page, f"conflict?uri={RETRY}")
     expect(page.locator(".version h3")).to_have_text(["A Bob Builder", "B Ann Person shown now", "Result"])
 
@@ -286,7 +284,7 @@ def test_a_commit_is_approved_on_its_page_which_leads_to_the_unreviewed_ones(des
     page.get_by_role("link", name="Previous unreviewed").click()
     expect(page.locator("h1")).to_have_text("Say where the rule applies")
     assert axe(page) == []
-    expect(page.locator(".beside-commits")).to_contain_text(re.compile(r"\d+ unreviewed commits"))
+    expect(page.locator(".beside-commits")).to_contain_text(re.compile(r"Commit \d+ of \d+ unreviewed"))
     page.get_by_role("button", name="Mark as reviewed").click()
     expect(page.locator("h1"), "the next commit follows").to_have_text("Name the currencies without cents")
     expect(page.locator(".said")).to_contain_text("Marked as reviewed.")

@@ -251,8 +251,8 @@ def change(visit: Visit, refused: KgdError | None = None) -> Handled:
 
 
 def _review(visit: Visit, commit: str) -> dict[str, Any]:
-    """Return the review of one commit: the nodes that can be approved, whether all are approved, and the nearest
-    unreviewed commits; empty without permission."""
+    """Return the review of one commit: the nodes that can be approved, whether all are approved, the nearest unreviewed
+    commits, and its place among the commits since the last review; empty without permission."""
     if not (visit.may_do_all and visit.can("review")):
         return {}
     if not (answer := visit.tried("review", commit=commit, limit=REVIEWED)):
@@ -265,6 +265,9 @@ def _review(visit: Visit, commit: str) -> dict[str, Any]:
         "is_approved": bool(nodes) and all("approved" in one for one in nodes),
         "older": answer.get("older", ""),
         "newer": answer.get("newer", ""),
+        "place": answer.get("place", 0),
+        "of": answer["agents"] + answer["people"] - answer["own"],
+        "more": "cut" in answer,
     }
 
 

@@ -35,6 +35,7 @@ from kgd.ui.node_reading import (
     whole,
 )
 from kgd.ui.pages.attention import proposals_creating
+from kgd.ui.pages.conflicts import known_sides
 from kgd.ui.pages.conflicts import listed as listed_conflict
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
@@ -244,7 +245,7 @@ def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
 
 
 def beside(visit: Visit, uri: str, commit: str) -> dict[str, Any]:
-    """Return the versions of a node before and after a commit."""
+    """Return the versions of a node before and after a commit, and the open conflict that it wrote a side of."""
     (at,) = visit.call("history", commit=commit)["commits"]
     commits: list[dict[str, Any]] = []
     cursor = None
@@ -260,7 +261,9 @@ def beside(visit: Visit, uri: str, commit: str) -> dict[str, Any]:
     if not own:
         number = next((n for n, one in enumerate(commits) if one["at"] <= at["at"]), len(commits))
     older = commits[number + own] if number + own < len(commits) else None
-    return {"at": at, "older": older, "newer": commits[number - 1] if number > 0 else None, "is_newest": number == 0}
+    newer = commits[number - 1] if number > 0 else None
+    conflicts = [one for one in open_conflicts(visit, uri) if commit in {side["commit"] for side in known_sides(one)}]
+    return {"at": at, "older": older, "newer": newer, "conflict": next(iter(conflicts), None)}
 
 
 SUGGESTED = 8
