@@ -84,8 +84,8 @@ GAP = " … "
 PROSE = ("name", "summary", "content", "detail")
 """Fields with prose, whose difference reports that they were empty."""
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {
-    "node": "the whole node",
-    "twin": "two nodes of one name",
+    "node": "the whole fact",
+    "twin": "two facts of one name",
     "data/paths": "files",
     "data/status": "status",
     "data/moleculeId": "group",

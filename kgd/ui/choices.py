@@ -271,7 +271,7 @@ def _label(kind: str, letter: str, side: Json) -> str:
 
 def _base_label(kind: str, base: Json) -> str:
     if kind == "twin":
-        return "Keep both nodes"
+        return "Keep both facts"
     if kind == "uri":
         return f"Name it {base} again"
     return "Restore the version before both changes" if base is not None else "Leave it empty, as before"

@@ -20,7 +20,7 @@ LABELS = {row.name: row.label.capitalize() for row in NODE_FIELDS} | {
     "message": "Reason",
     "moleculeId": "Group",
     "namespace": "Path",
-    "nodes": "Nodes, at most",
+    "nodes": "Shown, at most",
     "path": "Path",
     "paths": "Paths",
     "query": "Words",
@@ -38,8 +38,9 @@ LABELS = {row.name: row.label.capitalize() for row in NODE_FIELDS} | {
 _SUBJECT = re.compile(r"(['`]?)(\w+)\1(?= (?:has|must|may)\b)").match
 _LINE = re.compile(r"(line \d+ of )(\w+)\Z").match
 _PARAMETER = re.compile(r"([a-z]+(?:[A-Z_]\w*)?)(\[\d+\].*)?\Z").match
-_AREA = re.compile(r"(?<![\w'`:/-])(atom|molecule)(?=s?\b(?![\w'`:/-]))")
-_AREA_WORDS = {"atom": "area", "molecule": "group"}
+_NOUN = re.compile(r"(?<![\w'`:/-])(atom|molecule|node)(?=s?\b(?![\w'`:/-]))")
+_PAGE_WORDS = {"atom": "area", "molecule": "group", "node": "fact"}
+_QUOTED = re.compile(r"(?<!\w)'([^'\n]+)'(?!\w)")
 
 
 def message(text: str) -> str:
@@ -47,11 +48,13 @@ def message(text: str) -> str:
 
     >>> message("'summary' has 200 characters"), message("there is no such molecule")
     ('Summary has 200 characters', 'there is no such group')
+    >>> message("'gone' is named in 3 texts, but no node has that name")
+    '“gone” is named in 3 texts, but no fact has that name'
     """
     subject = _SUBJECT(text)
     if subject and subject[2] in LABELS:
         text = LABELS[subject[2]] + text[subject.end() :]
-    return _AREA.sub(lambda found: _AREA_WORDS[found[0]], text)
+    return _QUOTED.sub(r"“\1”", _NOUN.sub(lambda found: _PAGE_WORDS[found[0]], text))
 
 
 def place(at: str) -> str:

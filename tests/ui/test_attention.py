@@ -155,7 +155,8 @@ def test_a_proposal_links_its_facts_and_wraps_their_code(page: Page) -> None:
 
 def test_the_label_of_a_permission_wraps_beside_its_box(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    label = at(page, "workspaces/tokens/mint").locator("label", has_text="Propose (for agents)")
+    at(page, "workspaces/tokens/mint").get_by_text("Create a token for later").click()
+    label = page.locator("label", has_text="Propose (for agents)")
     box, text = (label.locator(one).bounding_box() for one in ("input", "> span"))
     assert box
     assert text
@@ -260,10 +261,10 @@ def test_blame_names_the_field_of_each_block_and_the_reason_of_its_commit(page: 
     stamps = page.locator(".stamp").filter(visible=True)
     expect(stamps).to_have_text(
         [
-            re.compile("Ann Person, .* ago.*Created"),
-            re.compile("Ann Person, .* ago.*Created"),
-            re.compile("Carla Moreno, .* ago.*Name the currencies without cents"),
-            re.compile("Bob Builder, .* ago.*Say where the rule applies"),
+            re.compile("Ann Person, .* ago.*Version 1: commit [0-9a-f]{10}"),
+            re.compile("Ann Person, .* ago.*Version 1: commit [0-9a-f]{10}"),
+            re.compile("Carla Moreno, .* ago.*Version 3: Name the currencies without cents"),
+            re.compile("Bob Builder, .* ago.*Version 2: Say where the rule applies"),
         ]
     )
     edges = page.locator("tr.start .about").evaluate_all("found => found.map(one => getComputedStyle(one).boxShadow)")
@@ -525,7 +526,7 @@ def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> 
     page.evaluate("document.querySelector('#live').remove()")
     desk.call("put", changes=[{"op": "delete", "uri": KEPT_FOR_A_WEEK}])
     confirm.click()
-    expect(page.locator(".said")).to_contain_text("no such node")
+    expect(page.locator(".said")).to_contain_text("no such fact")
 
 
 def test_a_short_conflict_is_resolved_in_the_list_and_the_choice_is_undone(desk: Realistic, page: Page) -> None:
@@ -593,7 +594,9 @@ def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: 
 def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
     at(page, "workspaces")
     remote = page.locator(".unsynced")
-    expect(remote).to_contain_text(re.compile(r"origin \(.*server.git, .*\): not synced since kgd started"))
+    expect(remote).to_contain_text(
+        re.compile(r"not synced yet origin \(.*server.git.*\): no sync since kgd started, .+")
+    )
     expect(remote.get_by_role("button", name="Sync now with origin")).to_be_visible()
 
 
@@ -614,10 +617,26 @@ def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None
         assert link.evaluate("link => getComputedStyle(link).color") == f"rgb{shown}"
 
 
+@pytest.mark.parametrize("width", [700, 1000, 1100, 1119, 1121, 1200, 1280])
+def test_the_header_cuts_neither_the_workspace_nor_its_search(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    at(page, "overview")
+    expect(page.get_by_role("button", name="Menu")).to_be_visible(visible=width < 1120)
+    name, search = page.locator("header .workspace"), page.locator("#q")
+    assert name.evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert search.evaluate("""one => {
+        const text = document.createElement("canvas").getContext("2d"), style = getComputedStyle(one);
+        text.font = style.font;
+        const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+        return text.measureText(one.placeholder).width <= room;
+    }""")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_the_start_page_shows_the_work_and_the_last_change_of_each_workspace(desk: Realistic, page: Page) -> None:
     page.goto(page.url.partition("/ui/")[0] + "/ui/")
     shop = page.locator(".work > li", has=page.get_by_role("link", name="shop", exact=True))
-    expect(shop).to_contain_text(re.compile(r"Last change .+ by [A-Z]\w+ \w+"))
+    expect(shop).to_contain_text(re.compile(r"Changed .+ by [A-Z]\w+ \w+"))
     expect(shop).to_contain_text("written by your team")
     expect(page.locator(".work > li").first).to_contain_text("conflict")
     status = desk.call("status")
@@ -629,6 +648,9 @@ def test_the_start_page_shows_the_work_and_the_last_change_of_each_workspace(des
     for work, count in counts.items():
         links = shop.get_by_role("link", name=re.compile(work.format(count)))
         expect(links).to_have_count(1 if count else 0)
+    shop.click(position={"x": 250, "y": 50})  # beside the number of facts
+    page.wait_for_url("**/w/shop/overview")
+    page.go_back()
     expect(page.locator(".adding")).to_contain_text("kgd up")
     expect(page.locator(".adding").get_by_role("button", name="Copy kgd join URL")).to_be_visible()
     assert axe(page) == []

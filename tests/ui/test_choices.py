@@ -100,7 +100,7 @@ def test_renames_and_twins_are_resolved_by_name() -> None:
     assert [side.label for side in place.sides] == [f"Name it {name}" for name in names]
     assert value_of(place, Choice("own", "concept://shop/d")) == "concept://shop/d"
     twin = dispute("twin", *names)
-    assert (twin.base_label, value_of(twin, Choice("base")), twin.own) == ("Keep both nodes", None, None)
+    assert (twin.base_label, value_of(twin, Choice("base")), twin.own) == ("Keep both facts", None, None)
 
 
 def test_without_a_merge_base_each_version_is_marked_against_the_other() -> None:
@@ -148,7 +148,7 @@ def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:
         ("data/owner/name", "owner / name (data)"),
         ("relations/depends_on/concept:~1~1shop~1x/weight", "relation “depends on” to concept://shop/x, its weight"),
         ("memories/a.md/prose", "text of memories/a.md"),
-        ("twin", "two nodes of one name"),
+        ("twin", "two facts of one name"),
     ],
 )
 def test_fields_have_readable_labels(field: str, title: str) -> None:

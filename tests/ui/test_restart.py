@@ -51,7 +51,7 @@ def test_a_page_reports_a_stopped_daemon_and_shows_later_changes(desk: Desk, ope
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_typed_text_outlives_the_daemon(desk: Desk, open_page: Page) -> None:
-    at(open_page, "workspaces/tokens/mint")
+    at(open_page, "workspaces/tokens/mint").get_by_text("Create a token for later").click()
     open_page.get_by_label("Name").press_sequentially("half-typ")
     os.kill(pid_of(desk), signal.SIGKILL)
     expect(open_page.locator("#connection")).to_contain_text(GONE)

@@ -47,6 +47,8 @@ def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: 
 
 def test_each_permission_of_a_token_has_its_meaning(desk: Desk, page: Page) -> None:
     at(page, "workspaces/tokens/mint")
+    expect(page.get_by_label("Name"), "kgd is no hub").to_be_hidden()
+    page.get_by_text("Create a token for later").click()
     expect(page.get_by_label("write: commits without review")).to_be_hidden()
     page.get_by_label("Custom").check()
     expect(page.get_by_label("write: commits without review")).to_be_visible()
@@ -62,7 +64,7 @@ def test_each_permission_of_a_token_has_its_meaning(desk: Desk, page: Page) -> N
 
 
 def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page: Page) -> None:
-    at(page, "workspaces/tokens/mint")
+    at(page, "workspaces/tokens/mint").get_by_text("Create a token for later").click()
     page.get_by_label("Name").focus()
     page.keyboard.type("billing-agent")
     page.keyboard.press("Tab")  # the kind
@@ -85,8 +87,9 @@ def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page:
 
 
 def test_a_refused_form_keeps_its_text(desk: Desk, page: Page, watched: Watched) -> None:
-    at(page, "workspaces/tokens/mint")
+    at(page, "workspaces/tokens/mint").get_by_text("Create a token for later").click()
     page.get_by_label("Name").fill("auditor")
+    page.get_by_text("More: expires in 30 days, all paths").click()
     page.get_by_label("Paths, one per line").fill("/services/**\nno path")
     page.get_by_role("button", name="Create token").click()
     expect(page.get_by_role("alert")).to_contain_text("path")

@@ -17,7 +17,7 @@ from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.rendering import counted, listed_words, stale_reason
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
-from kgd.ui.words import sentence, words_of
+from kgd.ui.words import message, sentence, words_of
 
 CARDS = 3
 """Largest number of cards of one kind."""
@@ -292,7 +292,7 @@ def act(visit: Visit) -> Handled:
         visit.call("questions", dismiss=visit.required("id"))
         return Redirect(overview, said="Dismissed.")
     except KgdError as error:
-        return Redirect(overview, said=f"{sentence(error.message)}.")
+        return Redirect(overview, said=f"{sentence(message(error.message))}.")
 
 
 def _verified(visit: Visit, uris: list[str], to: str) -> Redirect:

@@ -127,13 +127,16 @@ def lines(visit: Visit) -> Handled:
     """Show the author and time of the summary and of each line of the content."""
     uri, cursor = visit.required("uri"), visit.query.get("cursor")
     answer = visit.call("blame", uri=uri, cursor=cursor, budget=10_000)
-    commits = visit.call("history", uri=uri, diff=True, limit=COMMITS)["commits"]
+    known = visit.call("history", uri=uri, diff=True, limit=COMMITS)
+    commits = known["commits"]
+    versions = {one["commit"]: number for number, one in enumerate(reversed(commits), 1)}
     titles = {one["commit"]: title(one, uri) for one in commits}
     content = [{**one, "title": titles.get(one["commit"]) or title(one, uri)} for one in answer["ranges"]]
     blocks = [("Content", content)] if content else []
     if not cursor and (summary := _summary_block(visit, uri, commits)):
         blocks.insert(0, ("Summary", [{**summary, "title": titles[summary["commit"]]}]))
     told = {"answer": answer, "blocks": blocks, "ages": _ages(one for _, ranges in blocks for one in ranges)}
+    told |= {"versions": {} if "cursor" in known else versions}
     return Page("node_lines.html", told | {"uri": uri, **_name(visit, uri)})
 
 

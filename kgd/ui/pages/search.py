@@ -68,12 +68,14 @@ REPEATED = 5
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A filter that is set, or can be set; its address sets or removes it. `count` hits of the page have the value."""
+    """A filter that is set, or can be set; its address sets or removes it. `count` hits of the page have the value.
+    `type` is the type of a filter by type."""
 
     label: str
     value: str
     to: str
     count: int = 0
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
     }
     named |= {value: in_words(value) for value in counted["type"]}
     found = [
-        Chip(name, named.get(value) or value, _to(visit, question, given, name, value), count)
+        Chip(name, named.get(value) or value, _to(visit, question, given, name, value), count, value * (name == "type"))
         for name, values in counted.items()
         if name not in given
         for value, count in values.most_common(OFFERED)
