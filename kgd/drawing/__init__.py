@@ -13,7 +13,7 @@ from math import sqrt
 from typing import Any, Literal
 
 from kgd.drawing.looks import TONES
-from kgd.model.uri import CODE_TREE, name_of
+from kgd.model.uri import CODE_TREE, name_of, namespace_of
 
 Shape = Literal["node", "group", "missing"]
 Arrangement = Literal["rings", "path", "groups"]
@@ -150,6 +150,8 @@ def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
         for node in answer["nodes"]
     ]
     dots += _missing(broken, {dot.uri: dot for dot in dots})
+    names = told_apart({dot.uri: dot.name for dot in dots})
+    dots = [replace(dot, name=names[dot.uri]) for dot in dots]
     by_uri = {dot.uri: dot for dot in dots}
     edges = [*answer["edges"], *(one for one in broken if one["source"] in by_uri)]
     lines = _lines(edges, by_uri)
@@ -184,7 +186,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         kinds = ", ".join(
             f"{TONES[kind][1] if tones is not None else in_words(kind)} {count:,}" for kind, count in parts
         )
-        told = f"{'about ' if answer.get('is_sample') else ''}{_many(group['count'], 'node')}"
+        told = f"{'about ' if answer.get('is_sample') else ''}{_many(group['count'], 'fact')}"
         told += f": {kinds}" if kinds else ""
         told += "".join(f"; {SHORT[mark]} {count:,}" for mark, count in counts if count)
         name = in_words(group["name"]) if answer.get("grouping") == "type" else group["name"]
@@ -259,6 +261,13 @@ def _dot(node: Mapping[str, Any], known: Collection[str], marked: Mapping[Mark, 
         marks=tuple(marks),
         size=size,
     )
+
+
+def told_apart(names: Mapping[str, str]) -> dict[str, str]:
+    """The names of nodes by URI; those that repeat have the folder or the namespace of the node before them."""
+    counts = Counter(names.values())
+    folders = {uri: namespace_of(uri).rpartition("/")[2] for uri, name in names.items() if name and counts[name] > 1}
+    return {uri: f"{folders[uri]}/{name}" if folders.get(uri) else name for uri, name in names.items()}
 
 
 def in_words(type: str) -> str:

@@ -324,7 +324,7 @@ def test_a_group_shows_its_composition_by_type_and_the_relations_to_others() -> 
     groups = {one.get("data-uri"): one for one in root.iter(f"{SVG}g") if "group" in (one.get("class") or "")}
     parts = list(groups["group:~outside"].iter(f"{SVG}path"))
     assert [(part.get("class"), (part.get("d") or "").count("M")) for part in parts] == [("orange", 30), ("rose", 4)]
-    assert "34 nodes: task 30, gotcha 4" in "".join(groups["group:~outside"].itertext())
+    assert "34 facts: task 30, gotcha 4" in "".join(groups["group:~outside"].itertext())
     assert scene.types["task"] == 30
     (line,) = [one for one in root.iter(f"{SVG}path") if one.get("data-ends")]
     assert "".join(line.itertext()) == "3 relations"
@@ -447,7 +447,7 @@ def test_a_class_gives_a_node_its_colour_and_its_type_the_form() -> None:
     parts = [one for one in picture.iter(f"{SVG}path") if one.get("data-type")]
     assert [(one.get("class"), (one.get("d") or "").count("M")) for one in parts] == [("amber", 2), ("grey", 1)]
     assert [one.text for one in picture.iter(f"{SVG}text") if one.get("font-weight") == "700"] == ["! 1", "? 2"]
-    assert "3 nodes: stale 2, no problem 1; in conflict 1; stale 2" in "".join(picture.itertext())
+    assert "3 facts: stale 2, no problem 1; in conflict 1; stale 2" in "".join(picture.itertext())
 
 
 @pytest.mark.slow
@@ -492,6 +492,13 @@ def _node(uri: str, cost: float = 0.0, before: list[str] | None = None, **more: 
 
 def _answer(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     return {"nodes": nodes, "edges": [], "broken_links": [], "conflicts": [], **more}
+
+
+def test_nodes_of_one_name_are_told_apart_by_their_folders() -> None:
+    start, other, alone = (f"file://w/src/{path}" for path in ("mail/service.py", "shop/service.py", "clock.py"))
+    nodes = [_node(start, name="service.py"), _node(other, 0.5, [start], name="service.py")]
+    scene = scene_of_walk(_answer([*nodes, _node(alone, 1.0, [start, other], name="clock.py")]))
+    assert [dot.name for dot in scene.dots] == ["mail/service.py", "shop/service.py", "clock.py"]
 
 
 def test_a_node_is_marked_by_its_state() -> None:

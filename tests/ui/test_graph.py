@@ -241,7 +241,7 @@ def test_the_list_of_keys_includes_the_keys_of_the_picture(page: Page) -> None:
     page.keyboard.press("?")
     here = page.locator("#keys [data-own]")
     expect(here.locator("dt")).to_have_text(["↵", "e", "Esc", "← → ↑ ↓", "+", "-", "0"])
-    expect(here).to_contain_text("Expand the node")
+    expect(here).to_contain_text("Expand the fact")
     assert axe(page) == []
 
 
@@ -335,9 +335,9 @@ def test_two_nodes_without_a_path_are_reported(desk: Desk, page: Page) -> None:
     desk.put("island", name="Island")
     at(page, "graph?from=auth&to=island")
     expect(page.locator("[role=status]", has_text="No path leads from “Auth service” to “Island”.")).to_be_visible()
-    expect(page.locator(".message")).to_contain_text("choose other nodes")
+    expect(page.locator(".message")).to_contain_text("choose other ends")
     at(page, "graph?from=auth")
-    expect(page.get_by_role("heading", name="Start node")).to_be_visible()
+    expect(page.get_by_role("heading", name="Start", exact=True)).to_be_visible()
 
 
 def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Page) -> None:
@@ -400,7 +400,7 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
     expect(page.locator("#card h2")).to_have_text("Tokens are renewed at minute 12")
     page.get_by_role("link", name="Expand").click()
     expect(page.locator("h1")).to_have_text("Around Tokens are renewed at minute 12")
-    for grouping, said in (("namespace", "The first part of a node's path"), ("community", "many relations")):
+    for grouping, said in (("namespace", "The first part of a fact's path"), ("community", "many relations")):
         at(page, f"graph?group={grouping}")
         expect(page.locator("#controls")).to_contain_text(said)
         expect(page.locator("svg .group").first).to_be_visible()
@@ -408,10 +408,10 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
 
 def test_a_name_that_no_node_has_is_reported_with_similar_names(page: Page) -> None:
     at(page, "graph?from=auth&to=zzzz")
-    expect(page.locator(".message")).to_have_text(re.compile("No node has the name “zzzz”"))
+    expect(page.locator(".message")).to_have_text(re.compile("No fact has the name “zzzz”"))
     expect(page.locator("#drawing")).to_have_count(0)
     at(page, "graph?q=zzzz")
-    expect(page.locator(".message")).to_contain_text("No node has the name “zzzz”")
+    expect(page.locator(".message")).to_contain_text("No fact has the name “zzzz”")
     at(page, "graph?from=auth&to=tokenz")
     page.locator(".message").get_by_role("link", name="Tokens", exact=True).click()
     expect(page.locator("h1")).to_have_text("Auth service → Tokens")
@@ -432,7 +432,7 @@ def test_a_name_of_several_nodes_is_a_choice_with_their_paths(desk: Desk, page: 
     at(page, "graph")
     page.locator("#begin").fill("ledger")
     page.locator("#begin").press("Enter")
-    expect(page.locator(".message")).to_contain_text("Several nodes are named “ledger”. Choose one:")
+    expect(page.locator(".message")).to_contain_text("Several facts are named “ledger”. Choose one:")
     rows = page.locator(".message li")
     assert sorted(rows.all_inner_texts()) == ["Ledger concept, billing/ledger", "Ledger gotcha, ledger-drifts"]
     assert axe(page) == []

@@ -199,7 +199,7 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     payments = page.locator("#drawing .group", has_text="Payments")
     expect(payments).to_have_attribute(
         "aria-label",
-        "Payments 14, area, 14 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1, task 1"
+        "Payments 14, area, 14 facts: insight 6, gotcha 3, decision 2, concept 1, pattern 1, task 1"
         "; in conflict 1; stale 1; with an open proposal 1",
     )
     assert payments.locator(".parts path").count() == 6
@@ -209,7 +209,7 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     numbers = page.locator("#drawing .relation")
     assert sorted(numbers.all_text_contents()) == sorted(line.split()[0] for line in lines)
     assert crossing([*areas(numbers), *shown(page)]) == []
-    summary = "110 facts in 12 areas, 26 outside"
+    summary = "110 facts in 12 areas, 26 outside. Click a circle to open it."
     expect(page.locator(".graph-head")).to_contain_text(summary)
     page.locator("#drawing .group", has_text="Accounts").hover()
     expect(numbers).to_have_text(["1 relation"])
@@ -317,6 +317,13 @@ def test_a_long_path_names_each_relation_on_a_phone_and_paths_differ_by_their_na
     opened(page, PHONE, f"graph?from={NODE}&to={RETRY}")
     expect(page.locator(".alternatives a").first).to_be_in_viewport()
     assert page.locator("#drawing").evaluate("one => getComputedStyle(one).touchAction") == "pan-y pinch-zoom"
+
+
+def test_paths_that_differ_in_one_node_are_listed_together(page: Page) -> None:
+    opened(page, LAPTOP, f"graph?from={NODE}&to=insight://shop/a-hold-lasts-ten-minutes")
+    expect(page.locator(".variants")).to_have_text(re.compile("^Through Payments, .* and reservations.py, 2 variants$"))
+    expect(page.locator(".variants + li a")).to_have_attribute("aria-current", "true")
+    expect(page.locator(".alternatives a")).to_have_count(3)
 
 
 def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:

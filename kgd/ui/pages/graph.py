@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from kgd.ui.pages.graph_walk import (
     marked,
     paths,
     similar,
+    variants,
     walk,
     without,
 )
@@ -93,7 +94,7 @@ def saved(visit: Visit) -> Handled:
     else:
         wanted, unknown = _both_ends(visit, wanted) if wanted.to else (begun(visit, wanted)[0], {})
         if unknown or not wanted.starts:
-            raise NotFound("no node was found to draw", at="q", next="Try other words.")
+            raise NotFound("no fact was found to draw", at="q", next="Try other words.")
         if is_path := bool(wanted.to):
             alternatives = paths(visit, wanted)
             answer = marked(visit, wanted, alternatives[_alternative(alternatives, wanted)])
@@ -115,9 +116,9 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     shown = without(answer, wanted.hidden) if wanted.hidden and wanted.colour == TYPE else answer
     scene = scene_of_groups(shown)
     groups, looked_at, in_all = answer["groups"], answer["looked_at"], answer["nodes_in_all"]
-    sampled = f"Counts are estimates from a sample of {looked_at:,} of {in_all:,} nodes."
+    sampled = f"Counts are estimates from a sample of {looked_at:,} of {in_all:,} facts."
     opened = [
-        f"{group['name']}: the {len(group['members']):,} nodes with the most relations, of {group['count']:,}."
+        f"{group['name']}: the {len(group['members']):,} facts with the most relations, of {group['count']:,}."
         for group in groups
         if 0 < len(group.get("members", ())) < group["count"]
     ]
@@ -130,7 +131,7 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     ]
     return (
         told
-        | {"hint": _summary(answer), "opened": _opened(visit, wanted, scene, groups)}
+        | {"hint": f"{_summary(answer)}. Click a circle to open it.", "opened": _opened(visit, wanted, scene, groups)}
         | {"cut": [sampled] * answer["is_sample"] + opened}
         | _drawn(visit, wanted, scene, title)
         | {"rows": rows[: max(ROWS, wanted.rows)]}
@@ -142,7 +143,7 @@ def _summary(answer: Mapping[str, Any]) -> str:
     containers = {one.get("inside") for one in answer["groups"]}
     counts = {one["id"]: one["count"] for one in answer["groups"] if one["id"] not in containers}
     if answer["grouping"] != "area":
-        return f"{counted(answer['nodes_in_all'], 'node')} in {counted(len(counts), 'group')}"
+        return f"{counted(answer['nodes_in_all'], 'fact')} in {counted(len(counts), 'group')}"
     outside = counts.pop(OUTSIDE, 0)
     areas = counted(len(counts), "area") if all(map(_has_members, counts)) else "areas"
     facts = f"{counted(sum(counts.values()), 'fact')} in {areas}"
@@ -189,18 +190,33 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "has_costs": has_costs,
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
         "alternative": alternative,
-        "alternatives": [
-            (
-                one["nodes"][-1]["cost"],
-                len(one["nodes"]) - 1,
-                [node["name"] for node in one["nodes"] if node["uri"] not in shared],
-                wanted.changed(visit, alternative=number, node="", rows=0),
-            )
-            for number, one in enumerate(alternatives)
-        ],
+        "alternatives": [_variants(visit, wanted, alternatives, group, shared) for group in variants(alternatives)],
         "reverse": wanted.reversed(visit),
         "cut": _lines_left(scene),
         **_drawn(visit, wanted, scene, title),
+    }
+
+
+def _variants(
+    visit: Visit, wanted: Wanted, paths: Sequence[Mapping[str, Any]], group: Sequence[int], shared: Collection[str]
+) -> dict[str, Any]:
+    """Return a group of alternatives: the names of the nodes between the ends that its paths have in common and, for
+    each path, its number, cost, steps, other nodes and address. The nodes that all paths share are left out if it is a
+    single path."""
+    inner = [{node["uri"]: node["name"] for node in paths[number]["nodes"][1:-1]} for number in group]
+    common = set.intersection(*map(set, inner)) if len(group) > 1 else {*shared}
+    return {
+        "common": [name for uri, name in inner[0].items() if uri in common] if len(group) > 1 else [],
+        "rows": [
+            (
+                number,
+                paths[number]["nodes"][-1]["cost"],
+                len(paths[number]["nodes"]) - 1,
+                [name for uri, name in names.items() if uri not in common],
+                wanted.changed(visit, alternative=number, node="", rows=0),
+            )
+            for number, names in zip(group, inner, strict=True)
+        ],
     }
 
 
@@ -285,7 +301,7 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots), 'node')}, the most related in the middle.",
+        "hint": f"{len(scene.dots):,} facts and files, the most related in the middle.",
         "undrawn": undrawn,
         "not_drawn": f"{len(undrawn):,} of {counted(facts, 'fact')} not drawn",
         "facts": facts,
@@ -433,15 +449,15 @@ def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
 
 def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
     count, limit = cut["count"], cut["limit"]
-    nodes, relations = counted(count, "more node"), counted(count, "more relation")
+    nodes, relations = counted(count, "more fact"), counted(count, "more relation")
     said = {
-        "max_nodes": f"Limited to {wanted.nodes:,} nodes: at least {nodes} not shown.",
+        "max_nodes": f"Limited to {wanted.nodes:,} facts: at least {nodes} not shown.",
         "max_cost": f"Beyond cost {wanted.cost:g}: {relations}.",
         "broken_links": f"Not shown: {counted(count, 'more broken link')}.",
         "edges": f"Too many to follow: {relations}.",
-        "passed_nodes": "The walk ended early: too many nodes of hidden types lie between.",
+        "passed_nodes": "The walk ended early: too many facts of hidden types lie between.",
         "elsewhere": f"Not expanded: {nodes} of other workspaces.",
-        "budget": f"Too many nodes for one page: {nodes}.",
+        "budget": f"Too many facts for one page: {nodes}.",
     }
     return said.get(limit, f"Omitted by {limit}: {count:,}.")
 

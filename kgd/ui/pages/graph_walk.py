@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
-from kgd.drawing import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
+from kgd.drawing import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type, told_apart
 from kgd.drawing.looks import TONES
 from kgd.drawing.svg import HUES, Style, badge_sample, line_sample, sample, style_sample
 from kgd.errors import Invalid, KgdError
@@ -27,14 +27,14 @@ DEAREST = 5
 """Maximum of the slider; the number field accepts more."""
 DIRECTIONS = {"both": "both", "out": "outgoing", "in": "incoming"}
 GROUPINGS: Mapping[Grouping, tuple[str, str]] = {
-    "area": ("Area", "The area of the code that a node is about"),
+    "area": ("Area", "The area of the code that a fact is about"),
     "type": ("Type", "Insight, decision, gotcha and other types"),
-    "namespace": ("Namespace", "The first part of a node's path, as in billing/refunds"),
-    "community": ("Cluster", "Nodes with many relations among themselves"),
+    "namespace": ("Namespace", "The first part of a fact's path, as in billing/refunds"),
+    "community": ("Cluster", "Facts with many relations among themselves"),
 }
 COLOURS: Mapping[Colour, tuple[str, str]] = {
     "type": ("Type", "Insight, decision, gotcha and other types"),
-    "trouble": ("Problems", "Open conflicts, and stale or expired nodes"),
+    "trouble": ("Problems", "Open conflicts, and stale or expired facts"),
     "age": ("Age", "Time since the last change"),
 }
 """The label of each grouping and of each meaning of colours on the page, with an explanation."""
@@ -83,7 +83,7 @@ class Wanted:
         begun = [_chosen(visit, "from")] if "from_uri" in visit.query else visit.many("from")
         starts = tuple(dict.fromkeys(text.strip() for text in begun if text.strip()))
         if len(starts) > MOST_STARTS:
-            raise Invalid(f"a graph has at most {MOST_STARTS} start nodes", at="from", next="Remove some start nodes.")
+            raise Invalid(f"a graph has at most {MOST_STARTS} starts", at="from", next="Remove some starts.")
         hidden, hidden_edges = tuple(sorted(_some(visit, "hide"))), _off(visit)
         if max(len(hidden), len(hidden_edges)) > MOST_OFF:
             raise Invalid(f"at most {MOST_OFF} types can be hidden", at="hide", next="Show some types.")
@@ -285,7 +285,25 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
     )
     found = [best, *({**best, **one} for one in best.get("alternatives", ()))]
     found.sort(key=lambda one: (one["nodes"][-1]["cost"], any(scheme_of(uri) in AREAS for uri in _between(one))))
+    names = told_apart({node["uri"]: node["name"] for one in found for node in one["nodes"]})
+    found = [{**one, "nodes": [node | {"name": names[node["uri"]]} for node in one["nodes"]]} for one in found]
     return [one for one in found if not any(set() < _between(other) < _between(one) for other in found)]
+
+
+def variants(paths: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Return the numbers of paths in groups: those of a group differ in one node, at the same step."""
+    steps = [[node["uri"] for node in one["nodes"]] for one in paths]
+    groups: list[list[int]] = []
+    for number, path in enumerate(steps):
+        for group in groups:
+            parts = [steps[other] for other in group]
+            places = {at for other in parts for at, (a, b) in enumerate(zip(other, path, strict=False)) if a != b}
+            if len(places) == 1 and all(len(other) == len(path) for other in parts):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
 
 
 def _between(path: Mapping[str, Any]) -> set[str]:
