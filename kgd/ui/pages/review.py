@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kgd.errors import Invalid
+from kgd.tools import addressing
 from kgd.tools.nodes import is_agent, moment
 from kgd.tools.operation import Answer
 from kgd.tools.parameters import moment_of
@@ -33,8 +34,8 @@ class Author:
     """The changes of one author through one program. `name` is the author, an agent's program and, if it was
     pushed, the token.
 
-    `group` is the name in the answer. A group that began on an earlier page is `continued`; with more nodes on the next
-    page, it `continues`.
+    `own` changes are by the visitor, without an agent. `group` is the name in the answer. A group that began on an
+    earlier page is `continued`; with more nodes on the next page, it `continues`.
     """
 
     author: str
@@ -45,6 +46,7 @@ class Author:
     group: str = ""
     continued: bool = False
     continues: bool = False
+    own: bool = False
 
     @property
     def days(self) -> list[tuple[str, list[NodeRow]]]:
@@ -120,8 +122,8 @@ def review(visit: Visit) -> Handled:
         return Page("review.html", told | _commits(visit, wanted))
     answer = found_by(visit, wanted, "review", limit=NODES, until=visit.query.get("until"))
     authors = _authors(visit, answer)
-    agents, people = answer["agents"], answer["people"]
-    counts = {"": agents + people, "agent": agents, "person": people}
+    agents, others = answer["agents"], answer["people"] - answer["own"]
+    counts = {"": agents + others, "agent": agents, "person": others}
     told |= {
         "answer": answer,
         "authors": authors,
@@ -216,7 +218,9 @@ def _unreviewed(visit: Visit, wanted: ReviewFilter, answer: Mapping[str, Any]) -
 
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
-    """Return the authors, first those with changes that can be approved."""
+    """Return the authors, first those with changes that can be approved, and last the visitor."""
+    session = visit.session()
+    viewer = session.author(addressing.choose(session, visit.workspace)).name
     known = names(visit, named_in(node for by in answer["authors"] for node in by["nodes"]))
     authors = [
         Author(
@@ -228,10 +232,11 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
             by["group"],
             by.get("continued", False),
             by.get("continues", False),
+            own=by["author"] == viewer and not by["agent"],
         )
         for by in answer["authors"]
     ]
-    return sorted(authors, key=lambda by: not by.days)
+    return sorted(authors, key=lambda by: (by.own, not by.days))
 
 
 def _author_of(commit: Mapping[str, Any], known: Mapping[str, str]) -> Author:
