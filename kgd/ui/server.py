@@ -308,7 +308,8 @@ class Ui:
         around = self._around(visit, key) | {"current": _shown_as(entry), "since": since}
         if not visit.is_refresh:  # a refresh must not use up the message for another page
             around["notice"] = Notice.read(self._sessions.said(key))
-        return self._html(handled.template, around | dict(handled.told), handled.status)
+        # A variable of a page must not replace the one that keeps the page up to date.
+        return self._html(handled.template, dict(handled.told) | around, handled.status)
 
     def _redirect(self, handled: Redirect, visit: Visit) -> Response:
         """Return a redirect after a change; the next page includes the change at every hub."""
