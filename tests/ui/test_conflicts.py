@@ -396,6 +396,9 @@ def test_conflicts_of_whole_nodes_label_each_choice(desk: Desk, bob: Colleague, 
     (id,) = [
         found for found in (item["id"] for item in desk.call("conflicts", limit=200)["conflicts"]) if kind in found
     ]
+    if kind == "deleted":
+        at(page, f"node?uri={one}")
+        expect(page.get_by_role("note").locator(".side", has_text="Bob Builder")).to_contain_text("deleted")
     look(page, id)
     label = {
         "deleted": "Delete the node",

@@ -240,7 +240,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "reasons": reasons_of(
                 visit, (side.by.get("commit", "") for fields in groups for one in fields for side in one.sides)
             ),
-            "since": {
+            "later": {
                 (one["id"], name): written_since(visit, one["uri"], name) for one in found for name in later_in(one)
             },
             "code": code_beside(visit, uris[0]) if len(uris) == 1 else (),
