@@ -125,12 +125,15 @@ class TestInABrowser:
         disagree(desk, tmp_path, AUTH)
         expect(pages.get_by_role("link", name="Conflicts 1")).to_be_visible()
 
-    def test_the_header_is_one_row_at_1024_pixels(self, page: Page) -> None:
-        page.set_viewport_size({"width": 1024, "height": 700})
+    @pytest.mark.parametrize("width", [1024, 1121])
+    def test_the_header_is_one_row_with_seven_pages_in_it_or_in_its_menu(self, page: Page, width: int) -> None:
+        page.set_viewport_size({"width": width, "height": 700})
         at(page, "overview")
         tops = page.locator("body > header > *:visible").evaluate_all("all => all.map(one => one.offsetTop)")
         assert max(tops) < 40
-        assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if width < 1120:
+            page.get_by_role("button", name="Menu").click()
         assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == 7
 
     def test_review_counts_commits_of_others_since_the_last_review(self, page: Page, desk: Desk) -> None:

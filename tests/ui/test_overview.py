@@ -226,7 +226,7 @@ def test_the_place_of_an_error_is_the_label_of_a_field(at: str, shown: str) -> N
         ("`query` must have at most 2000 characters", "Words must have at most 2000 characters"),
         ("'summary' has 200 characters; the limit is 100", "Summary has 200 characters; the limit is 100"),
         ("an atom without paths has no boundary", "an area without paths has no boundary"),
-        ("there is no node 'molecule'; atom://shop/a is one", "there is no node 'molecule'; atom://shop/a is one"),
+        ("there is no node 'molecule'; atom://shop/a is one", "there is no fact “molecule”; atom://shop/a is one"),
     ],
 )
 def test_a_message_names_fields_and_areas_as_the_pages_do(message: str, shown: str) -> None:
