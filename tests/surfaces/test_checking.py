@@ -38,7 +38,7 @@ def test_a_registered_place_without_a_workspace_and_a_hub_that_is_down_are_named
     answer = ask.doctor()
     assert not answer["ok"]
     assert named(answer)["gone"]["state"] == "error"
-    assert "remove it from workspaces.yaml" in named(answer)["gone"]["next"]
+    assert "remove its entry from workspaces.yaml" in named(answer)["gone"]["next"]
     assert named(answer)["hub http://127.0.0.1:9"]["state"] == "warning"
 
 
