@@ -108,7 +108,8 @@
   }
 
   const inHeader = new TypeAhead(document.getElementById("q"), document.getElementById("q-list"), { first: false, ends: () => inHeader.close() });
-  const hasKeys = matchMedia("(hover: hover) and ((40rem <= width <= 70rem) or (width >= 80rem))"), keys = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
+  const hasKeys = matchMedia("(hover: hover) and ((40rem <= width <= 70rem) or (width >= 80rem))");
+  const keys = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
   const hint = () => { inHeader.field.placeholder = hasKeys.matches ? `Search (${keys})` : "Search"; };
   hint();
   hasKeys.addEventListener("change", hint);
