@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def take(graph: LiveGraph, steps: Sequence[Event]) -> None:
             graph.remove(uri(number))
 
 
+@pytest.mark.slow
 @settings(max_examples=6 * settings().max_examples, deadline=None)
 @given(EVENTS, EVENTS, worlds(), LIMITS, st.sets(st.integers(0, 6), min_size=1, max_size=3), st.data())
 def test_a_walk_through_arrays_equals_the_walk_through_changes(

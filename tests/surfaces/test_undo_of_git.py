@@ -105,6 +105,7 @@ def test_undo_within_a_moment_of_a_save_undoes_the_save(told: Ask, ws: Workspace
     assert not told.conflicts()["conflicts"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["undo", "revert"])
 def test_head_is_a_commit_made_with_git_a_moment_ago(told: Ask, ws: Workspace, tool: str) -> None:
     file = ws.layout.work_tree / "nodes/concept/a.yaml"
@@ -142,6 +143,7 @@ def test_undo_of_a_commit_that_broke_a_file_restores_the_last_readable_version(
     until(lambda: "summary: one" in (ws.layout.work_tree / "nodes/concept/a.yaml").read_text())
 
 
+@pytest.mark.slow
 def test_undo_of_a_commit_that_created_an_unreadable_file_removes_it(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "c", BROKEN)
     told.undo()
@@ -149,6 +151,7 @@ def test_undo_of_a_commit_that_created_an_unreadable_file_removes_it(told: Ask, 
     until(lambda: not (ws.layout.work_tree / "nodes/concept/c.yaml").exists())
 
 
+@pytest.mark.slow
 def test_undo_of_a_commit_to_a_file_that_was_never_readable_restores_its_former_bytes(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "c", BROKEN)
     commit_by_hand(ws, "c", BROKEN + "x")
@@ -164,6 +167,7 @@ def test_undo_of_a_commit_to_a_file_that_was_never_readable_restores_its_former_
     assert names(told) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_undo_of_a_commit_that_broke_a_file_keeps_a_later_repair(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "a", BROKEN)
     commit_by_hand(ws, "a", "uri: concept://shop/a\nsummary: repaired\n")
@@ -173,6 +177,7 @@ def test_undo_of_a_commit_that_broke_a_file_keeps_a_later_repair(told: Ask, ws: 
     assert told.get(uris="a")["nodes"][0]["summary"] == "one"
 
 
+@pytest.mark.slow
 def test_undo_of_the_removal_of_a_file_that_was_never_readable_has_nothing_to_restore(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "c", BROKEN)
     git(ws.layout.work_tree, "rm", "-q", "nodes/concept/c.yaml")
@@ -184,6 +189,7 @@ def test_undo_of_the_removal_of_a_file_that_was_never_readable_has_nothing_to_re
     assert (answer["commit"], len(answer["warnings"])) == (None, 1)
 
 
+@pytest.mark.slow
 def test_a_commit_that_broke_a_file_is_shown_as_such(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "a", BROKEN)
     commit_by_hand(ws, "a", "uri: concept://shop/a\nsummary: repaired\n")
@@ -197,6 +203,7 @@ def test_a_commit_that_broke_a_file_is_shown_as_such(told: Ask, ws: Workspace) -
     assert told.diff(range="HEAD~2..HEAD~1")["diff"] == [change]
 
 
+@pytest.mark.slow
 def test_a_review_lists_a_file_that_a_commit_broke(told: Ask, ws: Workspace) -> None:
     commit_by_hand(ws, "a", BROKEN)
     found = [one for by in told.review()["authors"] for one in by["nodes"] if one["change"] == "invalid"]
@@ -217,6 +224,7 @@ def test_undo_refuses_to_revert_a_commit_instead_of_an_unreadable_edit(told: Ask
     assert told.undo()["reverted"]["message"] == "second"
 
 
+@pytest.mark.slow
 def test_undo_refuses_to_revert_a_commit_instead_of_an_unreadable_edit_of_the_settings(
     told: Ask, ws: Workspace
 ) -> None:
@@ -228,6 +236,7 @@ def test_undo_refuses_to_revert_a_commit_instead_of_an_unreadable_edit_of_the_se
     assert names(told) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_undo_refuses_to_revert_a_commit_instead_of_a_commit_that_broke_the_settings(told: Ask, ws: Workspace) -> None:
     work_tree = ws.layout.work_tree
     settings = git(ws.layout.git_dir, "show", "refs/kgd/head:kgd.yaml")
@@ -245,6 +254,7 @@ def test_undo_refuses_to_revert_a_commit_instead_of_a_commit_that_broke_the_sett
     assert told.undo()["reverted"]["message"] == "second"
 
 
+@pytest.mark.slow
 def test_the_revert_of_a_repair_of_the_top_folder_keeps_the_repair(told: Ask, ws: Workspace) -> None:
     work_tree = ws.layout.work_tree
     git(work_tree, "rm", "-q", "kgd.yaml")
@@ -260,6 +270,7 @@ def test_the_revert_of_a_repair_of_the_top_folder_keeps_the_repair(told: Ask, ws
     assert git(ws.layout.git_dir, "rev-parse", "refs/kgd/head^{tree}") == tree
 
 
+@pytest.mark.slow
 def test_undo_in_a_bare_workspace_names_no_command_that_needs_a_work_tree(daemon: Daemon, tmp_path: Path) -> None:
     session = Session(daemon, cwd=tmp_path, client="test-client 1.0")
     ws = daemon.workspace(call(session, "up", {"directory": str(tmp_path / "bare"), "bare": True})["workspace"])
