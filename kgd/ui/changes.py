@@ -550,10 +550,7 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
             one["change"],
             (
                 *_reason(one),
-                *(
-                    _row(name, one["change"], one["fields"][name], names)
-                    for name in sorted(one["fields"], key=_reading_order)
-                ),
+                *fields(one),
             ),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
