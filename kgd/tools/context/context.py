@@ -70,9 +70,9 @@ SHRUNK = (
 )
 """Lists in the order in which they are cut if an answer is too large."""
 GAPS_NAMED = 20
+"""Largest number of patterns in a suggested area."""
 RENAMES = 3
 """Largest number of renamed paths in the message about missing ones."""
-"""Largest number of patterns in a suggested area."""
 
 
 class ContextParams(WorkspaceParams):
