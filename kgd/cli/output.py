@@ -76,7 +76,8 @@ def spoken(error: KgdError, chosen: Verb, given: dict[str, Any]) -> tuple[str, s
     if given.get("changes"):  # a file of changes uses the names of the operation's parameters
         return error.message, error.at, _said(error.next)
     flags = _flags(chosen)
-    message, place = _reworded(error.message, flags), _place(error.at, flags, given)
+    said = _nothing_at(error.at) if error.message == NO_NODE else error.message
+    message, place = _reworded(said, flags), _place(error.at, flags, given)
     then = _reworded(_said(error.next), flags)
     return message, "" if f"`{place}`" in message or f"`{place}`" in then else place, then
 

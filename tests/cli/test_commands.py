@@ -347,6 +347,10 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
             ["get", "src/no.py"],
             "kgd: there is no file src/no.py in the code tree, and no such node (concept://shop/src/no.py)\n",
         ),
+        (
+            ["path", "shelf", "src/no.py"],
+            "kgd: there is no file src/no.py in the code tree, and no such node (concept://shop/src/no.py)\n",
+        ),
         (["join", "https://hub.example.org", "kgd_person_Ab3_secret"], "Pipe it in, as in `kgd join URL < FILE`"),
         (["sync", "--confirm", "nonsense"], "kgd: only a commit can be confirmed (--confirm)\n"),
         (["remote", "add"], "`kgd remote add NAME URL`"),
@@ -358,6 +362,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         ),
         (["areas", "src/auth/session.py"], "`kgd context src/auth/session.py` shows the areas of a file.\n"),
         (["rm", "src/auth/session.py"], "     See the facts about it with `kgd context`.\n"),
+        (["blame", "src/auth/session.py"], "     See the facts about it with `kgd context`.\n"),
         (["path", "shelf", "shelff"], "Did you mean concept://shop/shelf?\n"),
         (
             ["path", "src/auth", "shelf", "--edge-types", "bogus"],
@@ -381,7 +386,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
         ),
     ],
-    ids=range(53),
+    ids=range(55),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")

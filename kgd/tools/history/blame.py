@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.text_merge import origin_versions
@@ -72,7 +72,9 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     uri, sees = workspace.graph.resolve(asked), session.sight(workspace.id)
     current = workspace.node(uri)
     if current is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
-        advice = addressing.did_you_mean(workspace, asked, sees)
+        advice: str = Advice("See the facts about it with ", Do("context"), ".")
+        if not workspace.in_overlay(asked):
+            advice = addressing.did_you_mean(workspace, asked, sees)
         raise NotFound("nothing is stored about this node", at=asked, next=advice)
     versions, is_whole = _versions(workspace, uri, sees)
     if versions and _lines(versions[-1][1]) != _lines(current):  # a merge chose another side than the newest commit
