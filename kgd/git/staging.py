@@ -65,6 +65,11 @@ class Staging:
         return self._root
 
     @property
+    def mark(self) -> tuple[ObjectId, int]:
+        """The state that `discard` goes back to: the tree, and the number of `unsigned` commits."""
+        return self._root, len(self.unsigned)
+
+    @property
     def objects(self) -> list[Object]:
         """Objects to be written: each after the objects it refers to, so the newest commit is last."""
         return list(self._pending.values())
@@ -222,9 +227,11 @@ class Staging:
             except OSError as error:  # the .keep only protects the pack from a gc, and the next startup removes it
                 log.warning("a .keep could not be removed", extra={"reason": str(error)})
 
-    def discard(self, tree: ObjectId) -> None:
-        """Go back to `tree`: drop all edits since `write_tree` or `reset` was there. Pending objects stay, except those
-        of edits without a tree."""
+    def discard(self, mark: tuple[ObjectId, int]) -> None:
+        """Go back to a `mark`: drop all edits and `unsigned` commits since then. Pending objects stay, except those of
+        edits without a tree."""
+        tree, unsigned = mark
+        del self.unsigned[unsigned:]
         for path in self._dirty:
             self._folders.pop(path, None)
             self._lines.pop(path, None)  # an interrupted `write_tree` may have updated them

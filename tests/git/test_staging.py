@@ -41,10 +41,10 @@ def test_the_tree_is_what_the_edits_say(
             pen.stage({})
             written = dict(model)
         elif end:
-            tree = pen.staging.tree
+            mark = pen.staging.mark
             if end == "refuse":
                 pen.staging.write_tree()  # but no commit
-            pen.staging.discard(tree)
+            pen.staging.discard(mark)
             model = dict(written)
         for known, content in model.items():
             assert pen.staging.read(known) == content
@@ -91,7 +91,7 @@ def test_one_change_of_a_batch_can_be_discarded(pen: Pen) -> None:
     pen.staging.put("nodes/a.yaml", b"half\n")
     pen.staging.put("nodes/c/d.yaml", b"done\n")
     pen.staging.remove("nodes/b.yaml")
-    pen.staging.discard(pen.staging.tree)
+    pen.staging.discard(pen.staging.mark)
     assert pen.staging.objects == waiting
     assert pen.staging.read("nodes/a.yaml") == b"1\n"
     assert pen.staging.read("nodes/b.yaml") == b"2\n"

@@ -273,13 +273,13 @@ class Writer:
         self._pending.begin()
         self._prepare([path for waiting in batch for path in waiting.counted])
         for waiting in batch:
-            tree = self._staging.tree
+            mark = self._staging.mark
             try:
                 result = requested.get(waiting.request) or waiting.job(self._staging, head)
             except Exception as error:
                 if not isinstance(error, KgdError):
                     log.exception("a change could not be staged")
-                self._staging.discard(tree)  # also a tree whose commit could not be made
+                self._staging.discard(mark)  # also a tree whose commit could not be made
                 refused.append((waiting, error))
             else:
                 staged.append((waiting, result))

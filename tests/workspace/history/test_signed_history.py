@@ -22,6 +22,7 @@ from kgd.workspace.proposals.deciding import accept
 from kgd.workspace.proposals.proposals import listed, propose
 from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.writer import Staged
 from tests.builders import ANN, change, commit_file, new_layout, upsert, uri
 from tests.ssh_keys import allow, new_key
 from tests.workspace.people import git
@@ -161,6 +162,22 @@ def test_merges_are_the_same_everywhere_and_attested_here(ws: Workspace, tmp_pat
     assert states(ws)[-1] == "attested"
     git(ws.layout.git_dir, "update-ref", "-d", NOTES)
     assert states(ws)[-1] == "pure"
+
+
+def test_a_merge_that_is_refused_after_it_was_made_is_not_attested(ws: Workspace) -> None:
+    other = foreign(ws, "b")
+    ws.submit(change(upsert("a", name="A")))
+    made = list[ObjectId]()
+
+    def refused(staging: Staging, tip: ObjectId) -> Staged[object]:
+        made.append(adoption.merge_commit(ws.store, staging, tip, other, ws.sharded))
+        raise Forbidden("no")
+
+    with pytest.raises(Forbidden):
+        ws.run(refused)
+    ws.submit(change(upsert("c", name="C")))
+    ws.run(adoption.merge(ws, foreign(ws, "d")))
+    assert not {*made} & pushers.attestations(ws.store).keys()
 
 
 def test_a_merge_with_a_change_of_its_own_is_not_pure(ws: Workspace) -> None:
