@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from kgd.errors import KgdError
@@ -222,17 +223,17 @@ class Code:
     def versions(
         self, path: str, symbol: str = "", former: Collection[str] = ()
     ) -> Iterator[tuple[Revision, str | None]]:
-        """The newest commits of a path with its content ids, newest first. If one of the paths
-        `former` was renamed to it, its commits follow."""
+        """The newest commits of a path with its content ids, newest first. If one of the paths `former` was renamed to
+        it, its commits follow."""
         revisions, left = self.history(path), set(former)
         while True:
             yield from zip(revisions, self.ids(path, symbol, revisions), strict=True)
             added = revisions[-1].commit if revisions else ""
-            before = {was: self._before(was, added) for was in sorted(left)}
-            if (found := next((was for was, past in before.items() if past), None)) is None:
+            before = ((was, self._before(was, added)) for was in sorted(left))
+            if (found := next(filter(itemgetter(1), before), None)) is None:
                 return
-            left.discard(found)
-            path, revisions = found, before[found]
+            path, revisions = found
+            left.discard(path)
 
     def _before(self, path: str, removed: str) -> list[Revision]:
         """The commits of a path before the commit `removed` deletes it; all of them if this is empty and no commit
