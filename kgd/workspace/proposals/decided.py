@@ -210,11 +210,11 @@ class _Acceptances:
         with self.lock:
             tip, store = bytes.fromhex(workspace.tip), workspace.store
             if self.tip != tip:
-                continues = self.tip is not None and store.exists(self.tip) and store.is_ancestor(self.tip, tip)
-                since = [f"^{self.tip.hex()}"] if self.tip and continues else []
-                arguments = [f"--format={_ORIGIN_OF}", "--fixed-strings", f"--grep={ORIGIN}: proposals/", tip.hex()]
-                said = program.run(workspace.layout.git_dir, ["log", *arguments, *since]).decode("utf-8", "replace")
-                made = self.made if continues else {}
+                read = self.tip if self.tip and store.exists(self.tip) and store.is_ancestor(self.tip, tip) else None
+                commits = [tip.hex(), f"^{read.hex()}"] if read else [tip.hex()]
+                arguments = [f"--format={_ORIGIN_OF}", "--fixed-strings", f"--grep={ORIGIN}: proposals/", *commits]
+                said = program.run(workspace.layout.git_dir, ["log", *arguments]).decode("utf-8", "replace")
+                made = self.made if read else {}
                 for line in reversed(said.splitlines()):
                     id, _, origin = line.partition(" ")
                     proposal, _, commit = origin.removeprefix("proposals/").partition("@")
