@@ -160,18 +160,26 @@ def decided(answer: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     return sorted((one["id"].partition("@")[0], one["decision"], one["nodes"]) for one in answer["decided"])
 
 
+def shared_on_plain_git(person: Callable[..., Person], tmp_path: Path) -> tuple[Path, Person, Person, tuple[str, str]]:
+    """A plain git server, Ann, Bob, and the names of two proposals by Bob that Ann has received."""
+    server, ann, bob = bare(tmp_path / "server.git"), person("ann"), person("bob")
+    for one in (ann, bob):
+        one.share(server, sync=0)
+
+    def proposed(uri: str) -> str:
+        change = {"op": "upsert", "uri": uri, "summary": "by Bob"}
+        answer = bob.call("submit_subgraph", remote="origin", changes=[change])
+        return str(answer["proposal"]).removeprefix("proposals/")
+
+    names = proposed(X), proposed(Y)
+    ann.sync()
+    return server, ann, bob, names
+
+
 def test_on_a_plain_git_server_the_proposer_sees_the_acceptance_in_another_clone(
     person: Callable[..., Person], tmp_path: Path
 ) -> None:
-    server = bare(tmp_path / "server.git")
-    ann, bob = person("ann"), person("bob")
-    for one in (ann, bob):
-        one.share(server, sync=0)
-    names = []
-    for uri in (X, Y):
-        change = {"op": "upsert", "uri": uri, "summary": "by Bob"}
-        names.append(bob.call("submit_subgraph", remote="origin", changes=[change])["proposal"].rpartition("/")[2])
-    ann.sync()
+    _, ann, bob, names = shared_on_plain_git(person, tmp_path)
     bob.sync()
     ann.call("accept", name=f"origin/{names[0]}")
     ann.call("reject", name=f"origin/{names[1]}", reason="no")
@@ -183,18 +191,10 @@ def test_on_a_plain_git_server_the_proposer_sees_the_acceptance_in_another_clone
 def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(
     person: Callable[..., Person], tmp_path: Path
 ) -> None:
-    server = bare(tmp_path / "server.git")
-    ann, bob = person("ann"), person("bob")
-    for one in (ann, bob):
-        one.share(server, sync=0)
-    names = []
-    for uri in (X, Y):
-        change = {"op": "upsert", "uri": uri, "summary": "by Bob"}
-        names.append(bob.call("submit_subgraph", remote="origin", changes=[change])["proposal"])
-    ann.sync()
-    first, second = (name.removeprefix("proposals/") for name in names)
+    server, ann, _, names = shared_on_plain_git(person, tmp_path)
+    first, second = names
     assert "still_there" not in ann.call("reject", name=f"origin/{first}")
-    assert git(server, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/proposals") == names[1]
+    assert git(server, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/proposals") == f"proposals/{second}"
     git(server, "config", "receive.denyDeletes", "true")
     assert "deletion" in ann.call("reject", name=f"origin/{second}")["still_there"]
     ann.sync()
