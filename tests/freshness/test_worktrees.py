@@ -91,6 +91,7 @@ def test_a_file_that_only_the_callers_worktree_has_is_missing_in_the_named_tree(
             caller.remember(text="Sessions are signed.", **{named: [SESSION]})
 
 
+@pytest.mark.slow
 def test_a_line_that_the_callers_worktree_lacks_is_counted_there(feature: Ask, code: Path) -> None:
     answer = feature.context(paths=f"{SESSION}:999")
     assert answer["unknown_lines"] == [f"{SESSION} has 9 lines, so there is no line 999"]
