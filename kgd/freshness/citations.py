@@ -275,10 +275,10 @@ def former_paths(citation: Citation, renames: Mapping[str, str]) -> list[str]:
 def under_former_path(citation: Citation, renames: Mapping[str, str], code: Code) -> Citation:
     """The citation with the former path of a renamed file, if the code tree of this machine has only that path, as
     before a pull of the rename; otherwise unchanged."""
-    if citation.path not in renames.values() or code.present(citation.path).id:
+    former = former_paths(citation, renames)
+    if not former or code.present(citation.path).id:
         return citation
-    former = (was for was, now in renames.items() if now == citation.path and code.present(was).id)
-    return replace(citation, path=next(former, citation.path))
+    return replace(citation, path=next((was for was in former if code.present(was).id), citation.path))
 
 
 def is_missing(citation: Citation, code: Code) -> bool:
