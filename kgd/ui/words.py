@@ -38,9 +38,9 @@ LABELS = {row.name: row.label.capitalize() for row in NODE_FIELDS} | {
 _SUBJECT = re.compile(r"(['`]?)(\w+)\1(?= (?:has|must|may)\b)").match
 _LINE = re.compile(r"(line \d+ of )(\w+)\Z").match
 _PARAMETER = re.compile(r"([a-z]+(?:[A-Z_]\w*)?)(\[\d+\].*)?\Z").match
-_NOUN = re.compile(r"(?<![\w'`:/-])(atom|molecule|node)(?=s?\b(?![\w'`:/-]))")
 _PAGE_WORDS = {"atom": "area", "molecule": "group", "node": "fact"}
-_QUOTED = re.compile(r"(?<!\w)'([^'\n]+)'(?!\w)")
+_WORDS = re.compile(r"`[^`\n]*`|(?<!\w)'([^'\n]+)'(?!\w)|(?<![\w:/-])(atom|molecule|node)(?=s?\b(?![\w:/-]))")
+"""A command, a quoted value, or a noun that is another word on the pages."""
 
 
 def message(text: str) -> str:
@@ -50,11 +50,13 @@ def message(text: str) -> str:
     ('Summary has 200 characters', 'there is no such group')
     >>> message("'gone' is named in 3 texts, but no node has that name")
     '“gone” is named in 3 texts, but no fact has that name'
+    >>> message("no node has the author 'atom node'; try `kgd put node`")
+    'no fact has the author “atom node”; try `kgd put node`'
     """
     subject = _SUBJECT(text)
     if subject and subject[2] in LABELS:
         text = LABELS[subject[2]] + text[subject.end() :]
-    return _QUOTED.sub(r"“\1”", _NOUN.sub(lambda found: _PAGE_WORDS[found[0]], text))
+    return _WORDS.sub(lambda found: f"“{found[1]}”" if found[1] else _PAGE_WORDS.get(found[0], found[0]), text)
 
 
 def place(at: str) -> str:
