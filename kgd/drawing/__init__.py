@@ -264,10 +264,14 @@ def _dot(node: Mapping[str, Any], known: Collection[str], marked: Mapping[Mark, 
 
 
 def told_apart(names: Mapping[str, str]) -> dict[str, str]:
-    """The names of nodes by URI. Repeated names have the folder or the namespace of the node before them."""
+    """The names of nodes by URI. Repeated names have the folder or the namespace of the node before them, but only
+    once, so that a picture of nodes that were told apart already shows the same names."""
     counts = Counter(names.values())
     folders = {uri: namespace_of(uri).rpartition("/")[2] for uri, name in names.items() if name and counts[name] > 1}
-    return {uri: f"{folders[uri]}/{name}" if folders.get(uri) else name for uri, name in names.items()}
+    return {
+        uri: f"{folder}/{name}" if (folder := folders.get(uri)) and not name.startswith(f"{folder}/") else name
+        for uri, name in names.items()
+    }
 
 
 def in_words(type: str) -> str:

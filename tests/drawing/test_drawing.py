@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kgd.drawing import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
+from kgd.drawing import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk, told_apart
 from kgd.drawing.labels import LENGTHS, LONGEST, TITLE, Box, box, place_labels
 from kgd.drawing.layout import (
     APART,
@@ -499,6 +499,8 @@ def test_nodes_of_one_name_are_told_apart_by_their_folders() -> None:
     nodes = [_node(start, name="service.py"), _node(other, 0.5, [start], name="service.py")]
     scene = scene_of_walk(_answer([*nodes, _node(alone, 1.0, [start, other], name="clock.py")]))
     assert [dot.name for dot in scene.dots] == ["mail/service.py", "shop/service.py", "clock.py"]
+    once = told_apart(dict.fromkeys((f"file://w/{top}/mail/service.py" for top in "ab"), "service.py"))
+    assert told_apart(once) == once == dict.fromkeys(once, "mail/service.py")
 
 
 def test_a_node_is_marked_by_its_state() -> None:
