@@ -224,20 +224,20 @@ def authors_of(visit: Visit, conflicts: Sequence[Mapping[str, Any]]) -> list[dic
     """Return the authors of the sides of a node's conflicts and of later texts, with the time of each, newest first."""
     fields = [field for one in conflicts for field in one["fields"].values()]
     sides = [side for field in fields for side in field["sides"] if side.get("author")]
-    sides += filter(None, (written_since(visit, one["uri"], name) for one in conflicts for name in later_in(one)))
+    sides += [later for one in conflicts for later in written_since(visit, one).values() if later]
     newest = {side["author"]: side for side in sorted(sides, key=lambda side: str(side.get("at", "")))}
     return [{"author": author, "at": side.get("at", "")} for author, side in reversed(newest.items())]
 
 
-def later_in(conflict: Mapping[str, Any]) -> list[str]:
-    """Return the disputed fields that have been written since, so that none of the sides is shown."""
-    return [name for name, field in conflict["fields"].items() if not field["shown"]]
-
-
-def written_since(visit: Visit, uri: str, field: str) -> Mapping[str, Any] | None:
-    """Return the newest commit that wrote a field of a node; None if it is not among the last `LOOKED_AT`."""
-    commits = visit.tried("history", uri=uri, diff=True, limit=LOOKED_AT).get("commits", ())
-    return next((one for one in commits if any(field in of["fields"] for of in one["diff"])), None)
+def written_since(visit: Visit, conflict: Mapping[str, Any]) -> dict[str, Mapping[str, Any] | None]:
+    """Return the disputed fields that have been written since, so that none of the sides is shown, each with its newest
+    commit; None if that is not among the last `LOOKED_AT` of the node."""
+    fields = [name for name, field in conflict["fields"].items() if not field["shown"]]
+    answer = visit.tried("history", uri=conflict["uri"], diff=True, limit=LOOKED_AT) if fields else {}
+    commits = answer.get("commits", ())
+    return {
+        name: next((one for one in commits if any(name in of["fields"] for of in one["diff"])), None) for name in fields
+    }
 
 
 def disputed_summaries(conflicts: Sequence[Mapping[str, Any]]) -> tuple[DisputedSummary, ...]:

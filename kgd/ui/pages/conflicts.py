@@ -24,7 +24,7 @@ from kgd.ui.changes import (
     written,
 )
 from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution, text_of
-from kgd.ui.node_reading import code_beside, later_in, titles, written_since
+from kgd.ui.node_reading import code_beside, titles, written_since
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 
@@ -240,9 +240,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "reasons": reasons_of(
                 visit, (side.by.get("commit", "") for fields in groups for one in fields for side in one.sides)
             ),
-            "later": {
-                (one["id"], name): written_since(visit, one["uri"], name) for one in found for name in later_in(one)
-            },
+            "later": {(one["id"], name): later for one in found for name, later in written_since(visit, one).items()},
             "code": code_beside(visit, uris[0]) if len(uris) == 1 else (),
             "is_text": is_text,
             "text_of": text_of,
