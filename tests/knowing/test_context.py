@@ -621,6 +621,14 @@ def test_a_path_with_blanks_is_no_sentence(ask: Ask, path: str) -> None:
     assert "Pass a sentence as `task` or `question`." in answer["missing"]["message"]
 
 
+def test_the_reason_for_a_neighbour_names_the_path_of_a_folder(ask: Ask) -> None:
+    about = [{"type": "about", "target": "./src/auth", "weight": 0.25}]
+    near = upsert("insight://shop/near", summary="Sessions renew themselves.", relations=about)
+    cites = upsert("insight://shop/cites", summary="The readme is old.", data={"cites": ["README.md"]}, relations=about)
+    ask.put(changes=[near, cites])
+    assert item(ask.context(paths="README.md"), "Sessions renew themselves.")["why"] == "about src/auth/"
+
+
 def test_a_folder_with_the_name_of_a_sentence_is_a_path(ask: Ask, code: Path) -> None:
     (code / "all we know").mkdir()
     (code / "all we know" / "x.py").write_text("")

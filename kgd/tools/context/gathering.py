@@ -543,8 +543,12 @@ def _above(findings: Findings, paths: Iterable[str]) -> None:
                 continue
             for edge in _incoming(findings, uri):
                 if scheme_of(edge.target) not in CODE_TREE:
-                    told = f"{in_words(edge.type)} {f'{folder}/' if folder else 'the whole code tree'}"
+                    told = f"{in_words(edge.type)} {_folder(folder)}"
                     findings.add(edge.target, DIRECT, told, distance + edge.weight)
+
+
+def _folder(path: str) -> str:
+    return f"{path}/" if path else "the whole code tree"
 
 
 def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEAR) -> None:
@@ -625,7 +629,7 @@ def _depends(node: Visited, asked: Collection[str]) -> bool:
 
 def _way(findings: Findings, node: Visited) -> str:
     step = node.path[-1]
-    there = findings.title(step.uri)
+    there = _folder(path_of(step.uri)) if scheme_of(step.uri) == "dir" else findings.title(step.uri)
     return f"{there} {in_words(step.type)} it" if step.direction == "out" else f"{in_words(step.type)} {there}"
 
 
