@@ -206,7 +206,11 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.finding", description="finding what a team knows")
     parser.add_argument(
-        "folder", type=Path, nargs="?", default=RESULTS / "trees", help="where the packages are, or come to be"
+        "folder",
+        type=Path,
+        nargs="?",
+        default=RESULTS / "trees",
+        help=f"where the packages are, or are fetched to (default: {RESULTS.name}/trees)",
     )
     parser.add_argument(
         "--tree", action="append", choices=[*TREES, *AGENTS, *UNSEEN], help="only this tree; may be repeated"
