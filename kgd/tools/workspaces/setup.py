@@ -497,7 +497,7 @@ UP = Operation(
         ),
         Command(
             "Running",
-            "like up, without the settings for MCP clients",
+            "like up, without the findings and the next steps",
             (
                 option("--id", "the workspace's id", "ID"),
                 option("--standalone", "a separate repository"),
