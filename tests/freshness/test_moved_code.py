@@ -345,6 +345,13 @@ def test_the_node_of_a_file_becomes_a_concept_only_by_its_uri(ask: Ask) -> None:
     assert move(ask, SESSION, "concept:services/session")["created"] == ["concept://shop/services/session"]
 
 
+@pytest.mark.parametrize("path", [SESSION, "src/auth"])
+def test_a_move_of_code_to_its_own_path_is_refused_without_a_move_in_git(ask: Ask, path: str) -> None:
+    with pytest.raises(Invalid, match=f"{path} is still in the code tree") as refused:
+        move(ask, f"./{path}", f"./{path}")
+    assert str(refused.value.next) == "The new path is the same: name the former path first, then the new one."
+
+
 def test_context_of_a_former_path_names_the_new_one(ask: Ask, code: Path, session: Session) -> None:
     rename(code)
     until(lambda: "was renamed" in ask.context(paths=SESSION)["missing"]["message"])

@@ -108,6 +108,8 @@ def _refuse_present(path: str, to: str, *, is_stored: bool = False) -> NoReturn:
     """Refuse to move the facts about code that was not moved."""
     node = "; to make the node a concept instead, write concept:NAME" if is_stored else ""
     first = f"Move it first: `git mv {_word(path)} {_word(to.rstrip('/'))}`{node}."
+    if path.rstrip("/") == to.rstrip("/"):
+        first = "The new path is the same: name the former path first, then the new one."
     raise Invalid(f"{printable(path)[:200]} is still in the code tree", at="uri", next=first)
 
 
@@ -189,7 +191,7 @@ def _refuse(workspace: Workspace, old: str, to: Uri) -> None:
     code = Freshness.of(workspace).code
     if code is None:
         return
-    if code.present(old).id and scheme_of(to) == "file" and code.has(path_of(to)):
+    if code.present(old).id and scheme_of(to) == "file" and code.has(path_of(to)) and old != path_of(to):
         first = "Facts move once their file is gone: move or delete it first."
         raise Invalid(f"{printable(old)[:200]} is still in the code tree", at="uri", next=first)
     if code.present(old).id:
