@@ -80,7 +80,7 @@ _KNOWN = (
         r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
         "credentials",
         "the remote rejects the credentials",
-        "Pass a token by reference: `--token env:NAME`, to `kgd clone` or `kgd remote add`.",
+        "Pass a token by reference to `kgd clone` or `kgd remote add`: `--token env:NAME`.",
     ),
     _Known(
         r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs", "the remote did not answer in time"

@@ -63,7 +63,7 @@ class Params(BaseModel):
         if parameter.is_required() or "." in at or "[" in at:
             return "Correct it and call again."
         default = parameter.get_default(call_default_factory=True)
-        return f"Correct it, or leave it out{f'; it is then {default}' if type(default) in (int, float) else ''}."
+        return f"Correct it, or leave it out{f' (default: {default})' if type(default) in (int, float) else ''}."
 
 
 class WorkspaceParams(Params):

@@ -226,10 +226,10 @@ def test_the_refusal_of_a_missing_choice_lists_the_values_and_that_of_an_option_
         (
             EVERY["manage_changelog"].Params,
             {"operation": "append"},
-            "It needs operation, parentType, parentId, taskId, summary.",
+            "Needed: operation, parentType, parentId, taskId, summary.",
         ),
         (EVERY["blame"].Params, {}, "Known: uri, budget, workspace, cursor."),
-        (EVERY["search"].Params, {"limit": "many"}, "Correct it, or leave it out; it is then 10."),
+        (EVERY["search"].Params, {"limit": "many"}, "Correct it, or leave it out (default: 10)."),
         (EVERY["search"].Params, {"query": "\ud800"}, "Leave it out."),
     ):
         with pytest.raises(Invalid) as refused:

@@ -111,8 +111,8 @@ def test_a_file_renamed_with_git_keeps_the_commits_of_its_lines(ask: Ask, ws: Wo
     until(lambda: ask.get(uris="z")["nodes"])
     assert told(ask.blame(uri="z")) == [(1, 2, first, "one\ntwo")]
     (renamed,) = (answer := ask.history(uri="z"))["commits"]
-    earlier = f"history with uri={URI} lists those commits."
-    assert answer["next"] == f"Its file was renamed; it was {URI} before: {earlier}"
+    earlier = f"history with uri={URI} lists the earlier commits."
+    assert answer["next"] == f"It was {URI} before its file was renamed: {earlier}"
     assert [one["commit"] for one in ask.history(uri="concept://shop/prose")["commits"]] == [renamed["commit"], first]
     assert "next" not in ask.history(uri="z", author="Ann")
 

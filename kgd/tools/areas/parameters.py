@@ -86,7 +86,7 @@ class AreaParams(WorkspaceParams):
         if lacking:
             what = _listed_names(lacking, "is required", "are required")
             always = [name for name, parameter in cls.model_fields.items() if parameter.is_required()]
-            needs = f"It needs {', '.join([*always, *use.needs])}." if operation else choices(cls, lacking[0])
+            needs = f"Needed: {', '.join([*always, *use.needs])}." if operation else choices(cls, lacking[0])
             yield Invalid(
                 f"{what} to {operation}" if operation else what,
                 at=lacking[0],

@@ -136,7 +136,9 @@ def _before_rename(workspace: Workspace, names: Sequence[Uri], oldest: Entry, se
     former = next(filter(None, found), None)
     if former is None or not (sees is None or sees(former)):
         return ""
-    return Advice(f"Its file was renamed; it was {former} before: ", Do("history", uri=former), " lists those commits.")
+    return Advice(
+        f"It was {former} before its file was renamed: ", Do("history", uri=former), " lists the earlier commits."
+    )
 
 
 def _of_code(session: Session, uri: Uri | None) -> str:
@@ -466,7 +468,7 @@ HISTORY = Operation(
                 BELOW,
                 LIMIT,
                 CURSOR,
-                flag("--long", "whole subjects, not only what fits on the terminal's line", dest="verbose"),
+                flag("--long", "show whole subjects; a terminal otherwise cuts them", dest="verbose"),
             ),
             name="log",
             place=30,
