@@ -11,6 +11,8 @@ import pytest
 
 from kgd.cli.output import advised
 from kgd.errors import Forbidden, NotFound
+from kgd.git.refs import move_ref
+from kgd.workspace.proposals import decided as module
 from tests.hub.conftest import Hub
 from tests.sync.people import Person, bare, git
 
@@ -186,6 +188,27 @@ def test_on_a_plain_git_server_the_proposer_sees_the_acceptance_in_another_clone
     ann.sync()
     bob.sync()
     assert decided(bob.call("proposals", decided=True)) == [(f"origin/{names[0]}", "accepted", [X])]
+
+
+def test_on_a_plain_git_server_an_old_acceptance_is_not_archived_again_by_each_pull(
+    person: Callable[..., Person], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DAYS", -1)
+    archived = list[str]()
+
+    def archives(git_dir: Path, scratch: Path, ref: str, *commits: bytes, **more: Any) -> None:
+        archived.append(ref)
+        move_ref(git_dir, scratch, ref, *commits, **more)
+
+    monkeypatch.setattr(module, "move_ref", archives)
+    server, ann, bob, names = shared_on_plain_git(person, tmp_path)
+    bob.sync()
+    ann.call("accept", name=f"origin/{names[0]}")
+    ann.sync()
+    bob.sync()
+    assert f"proposals/{names[0]}" in git(server, "for-each-ref"), "nobody deletes it there"
+    assert ids(bob.call("proposals")) == [f"origin/{names[1]}"]
+    assert archived == []
 
 
 def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(

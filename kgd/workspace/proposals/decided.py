@@ -78,18 +78,23 @@ def _decision_in(notes: list[tuple[str, int]]) -> Decision | None:
 
 def archive(workspace: Workspace, name: str, commit: ObjectId, decision: Decision) -> str:
     """Keep a decided proposal, before its own ref is removed; return the full name of the ref that keeps it. Has no
-    effect the second time."""
+    effect the second time, or for an acceptance that is too old to be kept."""
     git_dir = workspace.layout.git_dir
     prefix = ACCEPTED if decision.how == "accepted" else REJECTED
     flat = prefix + name.replace("/", ".")
     known = list_refs(git_dir, prefix)
     kept = flat if known.get(flat, commit) == commit else f"{flat}-{commit.hex()[:10]}"
-    if kept not in known:
+    if kept not in known and (prefix == REJECTED or decision.at >= _since(workspace)):
         notes = [(_NAMED + name, decision.at), *_notes(workspace, name), (decision.note(), decision.at)]
         move_ref(git_dir, workspace.layout.derived_dir, kept, None, commit, notes=notes)
         if prefix == ACCEPTED:
             _remove_old(workspace)
     return kept
+
+
+def _since(workspace: Workspace) -> int:
+    """The time `DAYS` days ago."""
+    return workspace.now() - DAYS * 86_400
 
 
 def _notes(workspace: Workspace, name: str) -> list[tuple[str, int]]:
@@ -106,7 +111,7 @@ def _remove_old(workspace: Workspace) -> None:
     kept = _kept(workspace, ACCEPTED)
     ended = {one: found.decision.at if found else 0 for one, found in kept.items()}
     newest = sorted(ended, key=lambda one: -ended[one])
-    since = workspace.now() - DAYS * 86_400
+    since = _since(workspace)
     gone = {one for one in newest if ended[one] < since} | set(newest[MOST - ROOM :] if len(newest) > MOST else ())
     with contextlib.suppress(Unavailable):  # the next acceptance tries again
         delete_refs(workspace.layout.git_dir, dict(gone))
@@ -135,7 +140,7 @@ class _Known:
 
 def listed(workspace: Workspace) -> list[Decided]:
     """The proposals that were decided in the last `DAYS` days, newest decision first."""
-    since = workspace.now() - DAYS * 86_400
+    since = _since(workspace)
     every = [*_kept(workspace, REJECTED).values(), *_kept(workspace, ACCEPTED).values()]
     found = [one for one in every if one and one.decision.at >= since]
     return sorted(found, key=lambda one: (-one.decision.at, one.proposal.name))
