@@ -504,21 +504,12 @@ class TextIndex:
         with self._database.read() as connection:
             found, joined = list[Uri](), list[Uri]()
             for lane in KNOWLEDGE:
-                frequencies, table = self._frequencies[lane], ranking.TABLES[lane]
-
-                def matching(match: str, table: str = table) -> list[Uri]:
-                    rows = connection.execute(
-                        f"SELECT docs.uri, bm25({table}, {TEXT_WEIGHTS}) AS score FROM {table}"
-                        f" JOIN docs ON docs.id = {table}.rowid WHERE {table} MATCH ? ORDER BY score, docs.uri LIMIT ?",
-                        (match, limit),
-                    )
-                    return [uri for uri, _ in rows]
-
+                frequencies = self._frequencies[lane]
                 rare = [match for match in asked if frequencies.of(connection, match) <= FEW]
                 match = " OR ".join(rare) or " AND ".join(asked)
-                found += matching(f"name : ({match})")
+                found += _matching(connection, lane, f"name : ({match})", limit)
                 if rare and 1 < len(said) <= LONGEST_JOINED:
-                    joined += matching('parts : "{}"'.format(" ".join(said)))
+                    joined += _matching(connection, lane, 'parts : "{}"'.format(" ".join(said)), limit)
             return list(dict.fromkeys([*found[:limit], *joined[:limit]]))
 
     def containing(self, piece: str) -> list[Uri]:
@@ -613,6 +604,17 @@ class TextIndex:
             )
             for id, uri, matches, matched in rows
         ]
+
+
+def _matching(connection: sqlite3.Connection, lane: Lane, match: str, limit: int) -> list[Uri]:
+    """The documents of a lane that an FTS5 query finds, best first."""
+    table = ranking.TABLES[lane]
+    rows = connection.execute(
+        f"SELECT docs.uri, bm25({table}, {TEXT_WEIGHTS}) AS score FROM {table}"
+        f" JOIN docs ON docs.id = {table}.rowid WHERE {table} MATCH ? ORDER BY score, docs.uri LIMIT ?",
+        (match, limit),
+    )
+    return [uri for uri, _ in rows]
 
 
 def _in_lane(filters: Filters) -> Filter:
