@@ -287,14 +287,16 @@ def _refuse_place(session: Session) -> None:
 
 def visible(session: Session) -> list[str]:
     """The workspaces that the caller may know of."""
-    return [id for id in session.daemon.workspace_ids() if is_visible(session, id)]
+    return [id for id in session.daemon.workspace_ids() if _may_know(session, id)]
 
 
 def is_visible(session: Session, id: str) -> bool:
     """Whether the caller may know of a registered workspace."""
-    principal = session.principal
-    may_know = principal is None or any(scope.workspace == id for scope in principal.scopes)
-    return may_know and id in session.daemon.registry.current().entries
+    return _may_know(session, id) and id in session.daemon.registry.current().entries
+
+
+def _may_know(session: Session, id: str) -> bool:
+    return session.principal is None or any(scope.workspace == id for scope in session.principal.scopes)
 
 
 def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> bool:
