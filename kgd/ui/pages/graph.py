@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -198,21 +198,21 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
 
 
 def _variants(
-    visit: Visit, wanted: Wanted, paths: Sequence[Mapping[str, Any]], group: Sequence[int], shared: Collection[str]
+    visit: Visit, wanted: Wanted, paths: Sequence[Mapping[str, Any]], group: Sequence[int], shared: set[str]
 ) -> dict[str, Any]:
-    """Return a group of alternatives: the names of the nodes between the ends that its paths have in common and, for
-    each path, its number, cost, steps, other nodes and address. The nodes that all paths share are left out if it is a
-    single path."""
+    """Return a group of alternatives: the names of the nodes between the ends that its paths have in common, if there
+    are several, and for each path its number, cost, steps, other nodes and address. The nodes that all alternatives
+    share are no other nodes."""
     inner = [{node["uri"]: node["name"] for node in paths[number]["nodes"][1:-1]} for number in group]
-    common = set.intersection(*map(set, inner)) if len(group) > 1 else {*shared}
+    common = set.intersection(*map(set, inner)) if len(group) > 1 else set[str]()
     return {
-        "common": [name for uri, name in inner[0].items() if uri in common] if len(group) > 1 else [],
+        "common": [name for uri, name in inner[0].items() if uri in common],
         "rows": [
             (
                 number,
                 paths[number]["nodes"][-1]["cost"],
                 len(paths[number]["nodes"]) - 1,
-                [name for uri, name in names.items() if uri not in common],
+                [name for uri, name in names.items() if uri not in common | shared],
                 wanted.changed(visit, alternative=number, node="", rows=0),
             )
             for number, names in zip(group, inner, strict=True)
