@@ -301,7 +301,7 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{len(scene.dots):,} facts and files, the most related in the middle.",
+        "hint": f"{counted(len(scene.dots), 'fact or file', 'facts and files')}, the most related in the middle.",
         "undrawn": undrawn,
         "not_drawn": f"{len(undrawn):,} of {counted(facts, 'fact')} not drawn",
         "facts": facts,
