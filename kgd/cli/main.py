@@ -234,8 +234,8 @@ class _Parser(argparse.ArgumentParser):
         _refuse(message, then)
 
 
-class _Beginning(_Parser):
-    """The program without a command: its help is the beginning, unless all commands are requested."""
+class _ShortHelp(_Parser):
+    """The parser of the program whose help shows only the first commands."""
 
     def format_help(self) -> str:
         return _first_commands()
@@ -291,7 +291,7 @@ def _with_limit(argv: Sequence[str]) -> list[str]:
 def _parser(argv: Sequence[str]) -> _Parser:
     """The parser of this command line. Only the command in use gets its arguments, which saves most of the time."""
     lists_all = _ALL in argv
-    parser = (_Parser if lists_all else _Beginning)(
+    parser = (_Parser if lists_all else _ShortHelp)(
         prog="kgd",
         usage="kgd [options] COMMAND ...",
         description=_overview() if lists_all else None,

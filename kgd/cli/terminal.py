@@ -80,7 +80,8 @@ def within(workspace: str, *, detailed: bool = False, typed: Iterable[str] = ())
     """Begin an answer, in which addresses of this workspace are shortened; with an empty name, none.
 
     Args:
-        typed: The words of the command line, as which an error names concepts.
+        detailed: Whether the user asked for more than the usual lines.
+        typed: The words of the command line. An error shows the address of a concept as such a word, if it is one.
     """
     global _workspace, _has_lines, _detailed, _typed
     _workspace, _has_lines, _detailed, _typed = workspace, False, detailed, frozenset(typed)

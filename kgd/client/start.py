@@ -160,8 +160,8 @@ def running(home: Home) -> bool:
 
 
 def end(home: Home) -> int:
-    """Send a daemon that refuses connections the signal to end; returns its pid. 0 if the process at the socket is
-    unknown, as in another container, or on a system that does not name it."""
+    """Send SIGTERM to a daemon that refuses connections, and return its pid; 0 if the system does not report the
+    process at the socket, as in another container."""
     import signal
     import struct
 

@@ -27,9 +27,9 @@ MEMORY = 3 << 30
 """Limit of the address space in bytes; files have at most a megabyte or two."""
 PROGRAM = ("-m", "kgd.daemon.code_index_process")
 FILE_SECONDS = 30.0
-"""Limit of processor time per file."""
+"""Limit of processor time per file, in seconds."""
 SILENT_SECONDS = 900.0
-"""Limit of time per file, for a process that hangs without work."""
+"""Time limit per file, for a process that hangs without using the processor."""
 
 
 def main(arguments: list[str]) -> int:

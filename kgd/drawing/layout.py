@@ -273,8 +273,8 @@ Curve = tuple[Spot, Spot, Spot]
 
 BENDS = tuple(sign * bend for bend in (0.08, 0.11, 0.14, 0.18, 0.22, 0.28, 0.35, 0.44, 0.56, 0.7) for sign in (1, -1))
 """Distances of a control point from the middle of its line, as shares of the line's length, in the order of trial."""
-SMALLER = 1.3
-"""Size of a label in a narrow window, in which the circles are smaller, by its size in the picture."""
+NARROW = 1.3
+"""Factor by which labels are larger, relative to the circles, in a narrow window than in the picture."""
 DOT_CELL = 24.0
 """Size of a cell with dots; larger than `NEAR`."""
 CELL, STEP, CLEAR = 8.0, 12.0, 5.0
@@ -428,8 +428,8 @@ def _costs(dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[Cell, list[
             right, below = x + CORNERS[mark][0] * size, y + CORNERS[mark][1] * size
             for cell in cells_of(right - LABEL, below - LABEL / 2, right + LABEL, below + LABEL / 2):
                 costs[cell].append((dot.uri, NAMED))
-        half = SMALLER * min(long, LONGEST_LABEL) / 2 + CLEAR
-        for cell in cells_of(x - half, y + size, x + half, y + size + SMALLER * LABEL + CLEAR):
+        half = NARROW * min(long, LONGEST_LABEL) / 2 + CLEAR
+        for cell in cells_of(x - half, y + size, x + half, y + size + NARROW * LABEL + CLEAR):
             costs[cell].append(("", NAMED))
     return costs
 

@@ -223,8 +223,8 @@ class Code:
     def versions(
         self, path: str, symbol: str = "", former: Collection[str] = ()
     ) -> Iterator[tuple[Revision, str | None]]:
-        """The newest commits of a path with its content ids, newest first. If one of the paths `former` was renamed to
-        it, its commits follow."""
+        """The newest commits of a path with its content ids, newest first, then those of the `former` paths from
+        which it was renamed."""
         revisions, left = self.history(path), set(former)
         while True:
             yield from zip(revisions, self.ids(path, symbol, revisions), strict=True)
@@ -236,8 +236,8 @@ class Code:
             left.discard(path)
 
     def _before(self, path: str, removed: str) -> list[Revision]:
-        """The commits of a path before the commit `removed` deletes it; all of them if this is empty and no commit
-        does; empty if the path was not there."""
+        """The commits of a path before the commit `removed`, which deletes it; empty if that commit does not. Without
+        `removed`, all commits of a path that still exists."""
         past = self.history(path)
         if not removed:
             return past if past and past[0].blob else []

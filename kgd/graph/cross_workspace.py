@@ -341,7 +341,7 @@ class _State:
                 news |= self.enter(owner)
                 if owner in self.hubs and owner not in self.absences and not self._denied(owner, uri):
                     wanted[self.hubs[owner]][uri] = ways[0]._replace(hops=ways[-1].hops)
-        if not {self.home, *self.joined}.issuperset(self.world.pointing()):
+        if not {self.home, *self.joined}.issuperset(self.world.pointing()):  # another workspace may still join
             for node in found.nodes:
                 if not is_owned(node.uri):
                     for holder in self.world.holders(node.uri):

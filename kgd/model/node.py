@@ -251,8 +251,8 @@ class Node:
         return [one.target for one in self.relations if one.type.lower() == SUPERSEDES]
 
     def relations_with(self, *added: Relation) -> tuple[Relation, ...]:
-        """Its relations with these added. Each replaces one with the same (type, target); of several such relations,
-        the last takes precedence."""
+        """The relations of the node and these. Each of these replaces one with the same (type, target); of several such
+        relations, the last takes precedence."""
         new = {relation.key: relation for relation in added}
         return (*(relation for relation in self.relations if relation.key not in new), *new.values())
 

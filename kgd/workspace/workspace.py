@@ -360,7 +360,7 @@ class Workspace:
 
     @property
     def branch_refusal(self) -> KgdError | None:
-        """Why a person's own commits on the visible branch are not merged; None if they are, or wait for a moment."""
+        """Why a person's own commits on the visible branch are not merged; None if they are, or soon will be."""
         return self._publication.refusal
 
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:

@@ -96,7 +96,7 @@ def test_a_decided_proposal_shows_its_description_and_its_changes_as_proposed(
 
 
 @pytest.mark.parametrize("name", ["CI: nightly", '"Bob" the Builder', 'Ann "A: B" in the team'])
-def test_any_name_is_told_from_the_reason_of_its_decision(ask: Ask, holds: As, name: str) -> None:
+def test_any_name_is_distinguished_from_the_reason_of_its_decision(ask: Ask, holds: As, name: str) -> None:
     bot = holds("read,propose", "/infra/**", name=name)
     kept, back = propose(bot, "infra/a"), propose(bot, "infra/b")
     holds("read,write", "/infra/**", name=name, id="tok00002").reject(name=kept, reason="too early: not before May")

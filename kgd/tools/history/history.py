@@ -318,7 +318,7 @@ def undo(session: Session, params: UndoParams) -> Rehearsed:
 
 
 def _refuse_unmerged_commits(workspace: Workspace) -> None:
-    """Refuse an undo without a commit if the user's own commits are not merged: the user probably means these."""
+    """Refuse to undo an older change while the user's own commits are not merged: the user probably means these."""
     if (reason := workspace.branch_refusal) is None:
         return
     fix = f"Fix it with another commit, such as `{workspace.layout.git_command} revert --no-edit HEAD`; "

@@ -291,7 +291,7 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
 
 
 def variants(paths: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Return the numbers of paths in groups: those of a group differ in one node, at the same step."""
+    """Return the numbers of paths in groups. The paths of a group differ in one node, at the same step."""
     steps = [[node["uri"] for node in one["nodes"]] for one in paths]
     groups: list[list[int]] = []
     for number, path in enumerate(steps):

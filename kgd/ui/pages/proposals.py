@@ -15,7 +15,7 @@ from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, reported
 
 LISTED, FILTERED = 10, 100
-"""Largest number of proposals of a page; if it shows only some decisions, of those that it considers."""
+"""Largest number of proposals on a page, and of those from which a page with only some decisions is selected."""
 OUTCOMES = {
     "1": ("All", ("accepted", "partly accepted", "rejected", "withdrawn")),
     "accepted": ("Accepted", ("accepted", "partly accepted")),

@@ -63,7 +63,7 @@ FILTERS = (
 
 
 REPEATED = 5
-"""Number of characters of a summary, from which an excerpt that begins with them repeats it."""
+"""An excerpt repeats a summary if it begins with more than this number of characters of the summary's end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ DAYS = 90
 MOST = 500
 """Maximum number of accepted proposals that are kept."""
 ROOM = 100
-"""Number below `MOST` to which they are then reduced, since each removal runs git."""
+"""Number of places that a removal leaves free: each removal runs git, so it removes many at once."""
 ORIGIN = "Kgd-Origin"
 LONGEST_NOTE = 500
 

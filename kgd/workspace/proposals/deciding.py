@@ -245,7 +245,7 @@ def _before(workspace: Workspace, one: Decided) -> ObjectId:
 
 
 def _remove_accepted(workspace: Workspace, proposal: Proposal) -> None:
-    """Archive an accepted proposal, and remove its ref; the ref of a remote's proposal goes when the remote has it."""
+    """Archive an accepted proposal, and remove its ref. A sync removes the ref of a remote's proposal."""
     commit = bytes.fromhex(proposal.commit)
     if not proposal.remote and (hubs := shared(workspace)):
         return hubs.remove(proposal.name, commit)

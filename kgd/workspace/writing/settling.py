@@ -322,8 +322,8 @@ def revert(edit: Revert, draft: Draft) -> None:
 
 
 def _can_be_opened_with(path: str, data: bytes | None, draft: Draft) -> bool:
-    """Whether a file of the top folder may have this content; None for its removal. History has other contents if
-    someone broke the file with git and then repaired it."""
+    """Whether a file of the top folder may have this content, or be removed (None). The history may have a version that
+    a user broke with git and then repaired."""
     if path != SETTINGS:
         return data is None or path not in OWNED_FOLDERS
     around = draft.around
