@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.sync.people import Person, bare
+from tests.waiting import until
 
 URI = "concept://infra/keys"
 FIRST, OURS, THEIRS = "They rotate.\n\nWeekly.\n", "They rotate.\n\nDaily.\n", "They rotate.\n\nNever.\n"
@@ -45,7 +46,7 @@ def test_every_read_shows_the_version_in_use(ann: Person) -> None:
     assert ann.call("get", uris=[URI], as_of="HEAD")["nodes"][0]["content"] == text
     lines = ann.call("blame", uri=URI)
     assert "\n".join(one["text"] for one in lines["ranges"]) == text.removesuffix("\n")
-    assert (ann.work_tree / "nodes/concept/keys.yaml").exists()
+    until(lambda: text.split()[-1] in (ann.work_tree / "nodes/concept/keys.yaml").read_text())
 
 
 def test_a_put_that_expects_an_older_version_merges_with_what_was_read(ann: Person) -> None:
