@@ -175,13 +175,10 @@ def archive_accepted(workspace: Workspace, remote: str, gone: Mapping[str, Objec
         with contextlib.suppress(KgdError):
             if commit in kept or not workspace.store.exists(commit):
                 continue
-            if not workspace.store.is_ancestor(commit, tip) and not (
-                name in gone
-                and acceptance(workspace, name, commit.hex())
-                and not _left_to_decide(workspace, tip, commit)
-            ):
-                continue
-            archive(workspace, f"{remote}/{name}", commit, accepted(workspace, name, commit))
+            in_part = name in gone and acceptance(workspace, name, commit.hex())
+            is_done = in_part and not _left_to_decide(workspace, tip, commit)
+            if is_done or workspace.store.is_ancestor(commit, tip):
+                archive(workspace, f"{remote}/{name}", commit, accepted(workspace, name, commit))
 
 
 def _named_by_commits(workspace: Workspace, since: ObjectId, tip: ObjectId) -> Collection[str]:
