@@ -165,8 +165,7 @@ def end(home: Home) -> int:
     import signal
     import struct
 
-    sock = _open(home.socket)
-    if sock is None or not hasattr(socket, "SO_PEERCRED"):
+    if not hasattr(socket, "SO_PEERCRED") or (sock := _open(home.socket)) is None:
         return 0
     try:
         pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
