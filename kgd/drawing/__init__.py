@@ -264,8 +264,8 @@ def _dot(node: Mapping[str, Any], known: Collection[str], marked: Mapping[Mark, 
 
 
 def told_apart(names: Mapping[str, str]) -> dict[str, str]:
-    """The names of nodes by URI. A name that several nodes have begins with the folder or namespace of its node, but only
-    once, so that a picture of nodes with such names shows the same ones."""
+    """The names of nodes by URI. A name that several nodes have begins with the folder or namespace of its node, and
+    only once: a second call changes nothing."""
     counts = Counter(names.values())
     folders = {uri: namespace_of(uri).rpartition("/")[2] for uri, name in names.items() if name and counts[name] > 1}
     return {
