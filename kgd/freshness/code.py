@@ -223,8 +223,8 @@ class Code:
     def versions(
         self, path: str, symbol: str = "", former: Collection[str] = ()
     ) -> Iterator[tuple[Revision, str | None]]:
-        """The newest commits of a path with its content ids, newest first, then those of the `former` paths from
-        which it was renamed."""
+        """The newest commits of a path with its content ids, newest first. If one of the paths
+        `former` was renamed to it, its commits follow."""
         revisions, left = self.history(path), set(former)
         while True:
             yield from zip(revisions, self.ids(path, symbol, revisions), strict=True)
