@@ -85,6 +85,7 @@ class HistoryCheck:
         workspace = self._workspace
         git_dir = workspace.layout.git_dir
         log.warning("objects are missing in the history", extra={"workspace": workspace.id, "reason": found})
+        self.problem = f"history: objects are missing ({found}); kgd fetches them from a remote"
         while not self._stopping.is_set():
             if heal(workspace.store, self._sources()):
                 workspace.reindex()
