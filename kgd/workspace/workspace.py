@@ -142,7 +142,14 @@ class Workspace:
         self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
         self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
         self.sent = SentVersions(self._store, self._served)
-        self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
+        self.history = History(
+            self.past,
+            self._served,
+            self.sent,
+            self.version,
+            lambda path: self._derived.versions.known(path),
+            lambda: self._writer.tip,
+        )
         self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
         self._derived = Derived(
             self._store,

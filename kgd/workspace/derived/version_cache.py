@@ -142,6 +142,14 @@ class VersionCache:
         self._cache({path: found}, era)
         return found
 
+    def known(self, path: str) -> Version | None:
+        """As `version`, but None instead of waiting or failing. Its count is 0 if no commit changed the path."""
+        if not self.is_ready or self.problem:
+            return None
+        with contextlib.suppress(KgdError):
+            return self.version(path) or Version(0, 0, "", 0, "", "")
+        return None
+
     def prepare(self, paths: Collection[str]) -> None:
         """Look up and cache the versions of these paths with one query, unless it would wait or fail."""
         with self._lock:

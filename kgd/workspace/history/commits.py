@@ -29,7 +29,7 @@ from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, is_settings_uri, workspace_of
 from kgd.workspace import memory_files, parts
-from kgd.workspace.answers import Entry, FieldChange, InvalidFile, NodeChange
+from kgd.workspace.answers import Entry, FieldChange, InvalidFile, NodeChange, Version
 from kgd.workspace.history import pushers
 from kgd.workspace.parts import NodeFiles, node_changes, node_of, resolved_conflict, uri_in_part
 
@@ -277,7 +277,7 @@ class Past:
         files: Sequence[str],
         *,
         limit: int,
-        versions: int = 0,
+        version: Version | None = None,
         author: str | None = None,
         since: int | None = None,
         until: int | None = None,
@@ -286,36 +286,48 @@ class Past:
         """The newest commits that changed one of these files or, for a node in a part, changed the node.
 
         Args:
-            versions: The node's version, if known: the history of its current part may then suffice.
+            version: The node's version, if known. Fewer files may then suffice, and commits outside of the span from
+                the node's newest commit to its oldest are not read.
 
         Raises:
             As `kgd.git.history.log`.
         """
-        own = next(iter(self._in_parts(files)), None)
-        folder = paths.part_folder_of(own) if own else None
-        at = self._part_of(own) if own else None
-        select = self._selected(files if own or any(file.startswith(paths.CONFLICTS) for file in files) else ())
+        folders = list(filter(None, map(paths.part_folder_of, self._in_parts(files)[:1])))
+        wanted = [*files, *folders]
+        select = self._selected(files if folders or any(file.startswith(paths.CONFLICTS) for file in files) else ())
+        if version and (fewer := self._fewer(files)):
+            newest, count = bytes.fromhex(version.updated_commit) or tip, version.count
+            found = git_log(self.store, newest, paths=fewer, limit=count, select=select) if count else []
+            if len(found) == count:
+                places: dict[ObjectId | None, int] = {one.commit.id: place for place, one in enumerate(found, 1)}
+                places[None] = 0
+                if after in places and (author, since, until) == (None, None, None):
+                    return found[places[after] :][:limit]
+                wanted = fewer
+        return git_log(
+            self.store,
+            tip,
+            paths=wanted,
+            author=author,
+            since=since,
+            until=until,
+            limit=limit,
+            after=after,
+            select=select,
+        )
 
-        def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
-            return git_log(
-                self.store,
-                tip,
-                paths=paths,
-                author=author,
-                since=since,
-                until=until,
-                limit=most,
-                after=after,
-                select=select,
-            )
+    def _fewer(self, files: Sequence[str]) -> list[str]:
+        """The files in which all versions of a node probably are: without its conflicts, whose resolutions mostly
+        change its file, or with its current part only. Empty if there is no such guess.
 
-        if folder is None:
-            return asked(files, limit)
-        if at and versions and (author, since, until, after) == (None, None, None, None):
-            found = asked([*files, at], versions)
-            if len(found) == versions:
-                return found[:limit]
-        return asked([*files, folder], limit)
+        Older git (2.39) uses the changed paths in the commit-graph only to search for a single path: 0.16 s instead of
+        6 s among 200,000 commits.
+        """
+        if in_parts := self._in_parts(files)[:1]:
+            at = self._part_of(in_parts[0])
+            return [*files, at] if at else []
+        own = [file for file in files if not file.startswith(paths.CONFLICTS)]
+        return own if len(own) == 1 else []
 
     def walk(self, tips: Sequence[ObjectId], files: Sequence[str]) -> Iterator[LogEntry]:
         """As `log`, from several tips, for as long as the caller reads."""

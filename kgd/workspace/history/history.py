@@ -18,7 +18,7 @@ from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import memory_files
-from kgd.workspace.answers import Entry, NodeChange
+from kgd.workspace.answers import Entry, NodeChange, Version
 from kgd.workspace.history.commits import Past, PastGraph
 from kgd.workspace.served import SentVersions, Served, Written
 
@@ -48,13 +48,21 @@ class History:
 
     Args:
         count: Returns the version of a file; 0 if it has none.
+        known: Returns the version of a file without waiting, with a count of 0 if it has none; None if it is not known.
         tip: Returns the id of the tip.
     """
 
     def __init__(
-        self, past: Past, served: Served, sent: SentVersions, count: Callable[[str], int], tip: Callable[[], ObjectId]
+        self,
+        past: Past,
+        served: Served,
+        sent: SentVersions,
+        count: Callable[[str], int],
+        known: Callable[[str], Version | None],
+        tip: Callable[[], ObjectId],
     ) -> None:
-        self._past, self._served, self._sent, self._count, self._tip = past, served, sent, count, tip
+        self._past, self._served, self._sent = past, served, sent
+        self._count, self._known, self._tip = count, known, tip
 
     def entries(
         self,
@@ -76,7 +84,6 @@ class History:
         """
         if commit is not None:
             return (self._past.entry(self._past.commit(self._past.commit_id(commit)), limit=most_nodes),)
-        is_in_part = uri is not None and not former and paths.part_folder_of(uri)
         found = self._past.log(
             self._tip(),
             [file for one in (*filter(None, [uri]), *former) for file in self.files_of(one)],
@@ -85,7 +92,7 @@ class History:
             since=since,
             until=until,
             after=self._past.commit_id(after) if after else None,
-            versions=self._count(self._served.path_of(uri)) if uri is not None and is_in_part else 0,
+            version=self._known(self._served.path_of(uri)) if uri is not None and not former else None,
         )
         return tuple(self._past.entry(one.commit, one.changes, limit=most_nodes) for one in found)
 
