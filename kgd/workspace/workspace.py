@@ -139,6 +139,8 @@ class Workspace:
         self.read_only = "its disk cannot be written" if self._spare else why_read_only(self.settings)
         self.id = self.workspace = self.settings.workspace
         self.sharded = self.settings.sharded
+        self._policy: tuple[ObjectId, Policy] | None = None
+        """The policy at the tip of the last call of `policy`. A call over HTTP reads it four times."""
         self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
         self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
         self.sent = SentVersions(self._store, self._served)
@@ -231,7 +233,11 @@ class Workspace:
     @property
     def policy(self) -> Policy:
         """The rules for writing and proposing, from ``kgd.yaml`` at the tip."""
-        return policy_at(self._store, self._writer.tip, self.id)
+        tip = self._writer.tip
+        known = self._policy
+        if known is None or known[0] != tip:
+            self._policy = known = tip, policy_at(self._store, tip, self.id)
+        return known[1]
 
     @property
     def conflict_count(self) -> int:
