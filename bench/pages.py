@@ -174,8 +174,10 @@ def _tab(browser: Any, state: Any, link: str, house: House, changes: int) -> Ite
     before = heap()
     for number in range(changes):
         uri = f"insight://{corpus.WORKSPACE}/change-{number:04d}"
-        house.call("put", workspace=corpus.WORKSPACE, changes=[{"op": "upsert", "uri": uri, "summary": "It changed"}])
-    page.wait_for_selector(f"text=change-{changes - 1:04d}", timeout=SETTLED_MS)
+        house.call(
+            "put", workspace=corpus.WORKSPACE, changes=[{"op": "upsert", "uri": uri, "summary": f"Change {number:04d}"}]
+        )
+    page.wait_for_selector(f"text=Change {changes - 1:04d}", timeout=SETTLED_MS)
     yield value(f"memory a tab has gained after {changes:,} changes", "MB", max(0.0, heap() - before), TAB_MB)
     context.close()
 
