@@ -178,7 +178,9 @@ def _go_to(directory: str | None) -> None:
         try:
             os.chdir(directory)
         except OSError as error:
-            raise Invalid(f"cannot change to this directory: {error.strerror}", at=directory) from None
+            raise Invalid(
+                f"cannot change to this directory: {error.strerror}", at=directory, next="Name an existing folder."
+            ) from None
 
 
 _ALL = "--all"

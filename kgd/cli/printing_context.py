@@ -313,7 +313,8 @@ def broken(answer: Answer) -> None:
     unexplained = [one for one in answer["broken"] if not {"moved", "former"} & one.keys()]
     left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in unexplained]
     if not answer["broken"]:
-        say(f"no broken links to {address(answer['uri'])}" if "uri" in answer else "no broken links")
+        which = f" to {address(answer['uri'])}; `kgd broken` lists all" if "uri" in answer else ""
+        say(f"no broken links{which}")
     elif not all(left):
         say("Write the missing node with `kgd put`, or remove the relation with `kgd unlink`.")
     elif left:
