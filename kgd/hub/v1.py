@@ -41,6 +41,9 @@ BODY_LIMIT = 4 * 2**20
 DEADLINE = 60.0
 """Seconds from a request's header to its answer. A write that has begun by then still completes."""
 THREADS = 128
+COMPUTING = 10
+"""Reads that only compute, at once. More would take the interpreter from each other: of the calls of 64 clients on two
+cores, the slowest hundredth would take twice as long, at the same number of calls per second."""
 NO_STORE = {"cache-control": "no-store"}
 REQUEST_ID_LIMIT = LONGEST_REQUEST
 
@@ -70,6 +73,7 @@ class Api:
         self._daemon, self._caller = daemon, caller
         self._described, self._invite = described, invite
         self._threads = anyio.CapacityLimiter(THREADS)
+        self._computing = anyio.CapacityLimiter(COMPUTING)
         self._document = b""
         self._trees: dict[str, tuple[object, int]] = {}
 
@@ -110,7 +114,7 @@ class Api:
                 async with self._body(request, caller) as body:
                     asked = _Asked(request, caller, body, request_id)
                     done = await anyio.to_thread.run_sync(
-                        self._guarded, answer, asked, limiter=self._threads, abandon_on_cancel=True
+                        self._guarded, answer, asked, limiter=self._turns(asked), abandon_on_cancel=True
                     )
         except KgdError as error:
             return problem(error, request_id=request_id)
@@ -141,6 +145,18 @@ class Api:
                 raise Invalid("the body must be application/json", at="Content-Type")
         declared = request.headers.get("content-length", "0" if request.method == "GET" else None)
         return self._bodies.read(aiter(request.stream()), declared, caller.line, BODY_LIMIT)
+
+    def _turns(self, asked: _Asked) -> anyio.CapacityLimiter:
+        """The threads among which a request waits for its turn.
+
+        The few threads for reads that only compute must not be taken by calls that wait: for a commit of another hub,
+        for an answer from one, which only the user of this machine can ask, or for a model that settles conflicts.
+        """
+        waits = POSITION in asked.request.headers or b"resolve" in asked.body
+        if waits or not isinstance(asked.caller, Holder):
+            return self._threads
+        tool = asked.caller.tool(asked.request.path_params.get("tool", ""))
+        return self._computing if tool is not None and tool.computes else self._threads
 
     def _guarded(self, answer: Callable[[_Asked], Response], asked: _Asked) -> Response:
         try:

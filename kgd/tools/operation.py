@@ -257,6 +257,8 @@ class Operation:
         from_memory: Whether a call with these parameters never waits, because it needs only memory and one look-up.
             It may run on the event loop; all other calls run on a worker thread. Such an operation does not report
             progress, and asks the client's model only if told to settle conflicts.
+        computes: Whether a call about workspaces of this machine reads only memory and the index, without another
+            program. A hub runs few of these at once.
         forwards: Whether a call is forwarded unchanged if the workspace is on a hub; other operations do that
             themselves.
         text: The answer as text for a model.
@@ -279,6 +281,7 @@ class Operation:
     commands: tuple[Command, ...] = ()
     page: str = ""
     from_memory: Callable[[Session, Any], bool] | None = None
+    computes: bool = False
     forwards: bool = False
     text: Callable[[Any], str] = as_json
     refusal: Callable[[KgdError], Refusal] = refused

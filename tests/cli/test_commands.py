@@ -92,7 +92,10 @@ def test_a_fact_about_a_line_is_about_its_file(kgd: Kgd) -> None:
     kgd("remember", "Renewal takes two calls.", "--about", "src/auth/session.py:1:2")
     assert "Renewal takes two calls." in kgd("context", "src/auth/session.py")
     assert kgd("broken") == "no broken links\n"
-    assert kgd("broken", "src/auth/sesion.py") == "no broken links to concept://shop/src/auth/sesion.py; `kgd broken` lists all\n"
+    assert (
+        kgd("broken", "src/auth/sesion.py")
+        == "no broken links to concept://shop/src/auth/sesion.py; `kgd broken` lists all\n"
+    )
 
 
 def test_a_former_name_can_be_moved_again(kgd: Kgd) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
+from kgd.hub.v1 import COMPUTING
 from tests.builders import new_layout
 from tests.hub.conftest import Answer, Hub
 from tests.hubs.chaos import git_server, lose_disk
@@ -61,6 +62,17 @@ def test_a_position_that_never_arrives_is_refused_with_the_time_to_ask_again(tea
     assert (answer.status, answer.json["code"]) == (503, "UNAVAILABLE")
     assert int(answer.headers["retry-after"]) > 0
     assert hub.post(token, "infra/status", x_kgd_at="nonsense").status in (400, 422)
+
+
+def test_reads_that_wait_for_a_position_do_not_hold_up_other_reads(team: Team) -> None:
+    (hub,) = team.start(1)
+    token = hub.mint("read")
+    question = {"uris": ["concept://infra/a"]}
+    with ThreadPoolExecutor(2 * COMPUTING) as pool:
+        waiting = [pool.submit(hub.post, token, "infra/get", question, x_kgd_at="1" * 40) for _ in range(2 * COMPUTING)]
+        assert hub.post(token, "infra/get", question).status == 200
+        assert not any(one.done() for one in waiting)
+        assert {one.result().status for one in waiting} == {503}
 
 
 def test_a_token_of_one_hub_is_known_to_the_other_and_its_revocation_holds_at_once(team: Team) -> None:

@@ -434,6 +434,7 @@ GET = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=get,
     from_memory=from_memory,
+    computes=True,
     text=as_markdown.nodes,
     reflects=Reflects.TIP | Reflects.CODE,
     page="the node's page",

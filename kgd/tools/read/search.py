@@ -441,6 +441,7 @@ SEARCH = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=search,
     text=as_markdown.hits,
+    computes=True,
     forwards=True,
     page="the search",
     offered=USUAL,

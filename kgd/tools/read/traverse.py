@@ -501,6 +501,7 @@ TRAVERSE = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=settling,
     from_memory=from_memory,
+    computes=True,
     text=as_markdown.walk,
     offered=USUAL,
     place=30,
