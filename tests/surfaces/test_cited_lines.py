@@ -109,6 +109,18 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
     assert subject(f"{README}#alt-text") == (f"file://shop/{README}", [told])
 
 
+def test_a_warning_names_a_path_that_reads_like_a_sentence(ask: Ask, code: Path) -> None:
+    page = "the fact is about cites x.md"
+    (code / page).write_text("# Title\n")
+    until(lambda: ask.get(uris=f"file:{page}")["nodes"])
+    lines = "no known symbol contains line 1, and kgd stores no line numbers"
+    assert ask.remember(text="About it.", about=[f"{page}:1"])["warnings"] == [f"is about {page} as a whole: {lines}"]
+    told = f"alt was not found in {page}; "
+    assert ask.remember(text="It.", about=[f"{page}#alt"])["warnings"] == [f"{told}the fact is about the whole file"]
+    related = upsert("a", relations=[{"type": "about", "target": f"{page}#alt"}])
+    assert ask.put(changes=[related])["warnings"] == [f"{told}the relation leads to the whole file"]
+
+
 @pytest.mark.parametrize(
     ("name", "next"),
     [

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, NotFound
@@ -33,7 +34,19 @@ _OF_A_PAGE = re.compile(r"(?P<path>[^#\n]+)#L(?P<first>\d{1,7})(?:-L?(?P<last>\d
 _WORDS = re.compile(r"\w+").findall
 
 
-def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[str, str]:
+class Role(NamedTuple):
+    """The words of a warning for a use of a name: the noun and the verb of its sentence."""
+
+    noun: str
+    verb: str
+
+
+_CITES = Role("the fact", "cites")
+_ABOUT = Role("the fact", "is about")
+_LEADS_TO = Role("the relation", "leads to")
+
+
+def cited(session: Session, workspace: Workspace, text: str, *, at: str, role: Role = _CITES) -> tuple[str, str]:
     """The citation to store for a text, from the top of the code tree, and a warning if it named lines.
 
     ``src/app.py:12-20`` becomes the innermost symbol that contains the lines or, if there is none, the file.
@@ -60,8 +73,9 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
                 next="Give lines that the file has, the smaller number first, or PATH#SYMBOL.",
             )
         if symbol := _enclosing(session, workspace, path, source, first, last):
-            return f"{path}#{symbol}", printable(f"cites {path}#{symbol}, which contains {lines}")
-    return path, printable(f"cites {path} as a whole: no known symbol contains {lines}, and kgd stores no line numbers")
+            return f"{path}#{symbol}", printable(f"{role.verb} {path}#{symbol}, which contains {lines}")
+    whole = f"{role.verb} {path} as a whole"
+    return path, printable(f"{whole}: no known symbol contains {lines}, and kgd stores no line numbers")
 
 
 def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> tuple[tuple[Edit, ...], list[str]]:
@@ -102,7 +116,9 @@ def _is_plain(text: str) -> bool:
     return not any(sign in text for sign in "#:@") or "://" in text
 
 
-def subject(session: Session, workspace: Workspace, text: str, *, at: str, strict: bool = True) -> tuple[Uri, str]:
+def subject(
+    session: Session, workspace: Workspace, text: str, *, at: str, strict: bool = True, role: Role = _ABOUT
+) -> tuple[Uri, str]:
     """The address that a fact is about, and a warning if the text named lines or an unknown symbol of a file.
 
     Raises:
@@ -110,23 +126,25 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str, stric
     """
     if "://" in text or not (_lines_in(session, workspace, text) or "#" in text):
         return addressing.spell(session, workspace, text, at=at), ""
-    citation, warning = cited(session, workspace, text, at=at)
+    citation, warning = cited(session, workspace, text, at=at, role=role)
     path, _, symbol = citation.partition("#")
     uri = addressing.spell(session, workspace, citation, at=at)
     is_unknown = scheme_of(uri) == "concept" and symbol
     if is_unknown and (place := file_paths.locate_existing(session, workspace, path)):
-        like = _similar(session, workspace, path, place, symbol)
+        similar = _similar(session, workspace, path, place, symbol)
         if strict and _lacks(session, workspace, place, symbol):
-            raise _unknown_name(path, symbol, like, at)
+            raise _unknown_name(path, symbol, similar, at)
         uri = addressing.spell(session, workspace, path, at=at)
-        warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file{like}")
-    return uri, warning.replace("cites ", "is about ", 1)
+        whole = f"{role.noun} {role.verb} the whole file"
+        hint = f"; did you mean {', '.join(similar)}?" if similar else ""
+        warning = printable(f"{symbol[:80]} was not found in {path[:200]}; {whole}{hint}")
+    return uri, warning
 
 
-def _unknown_name(path: str, symbol: str, like: str, at: str) -> NotFound:
-    """The refusal of the name of a symbol that a file does not have. `like` is the answer of `_similar`."""
+def _unknown_name(path: str, symbol: str, similar: Sequence[str], at: str) -> NotFound:
+    """The refusal of the name of a symbol that a file does not have."""
     whole = f"Name a definition of the file, or the whole file as {path[:200]}."
-    advice = printable(f"{like[2:3].upper()}{like[3:]}" if like else whole)
+    advice = printable(f"Did you mean {', '.join(similar)}?" if similar else whole)
     return NotFound(printable(f"{path[:200]} has no {symbol[:80]}"), at=at, next=advice)
 
 
@@ -141,9 +159,8 @@ def _lacks(session: Session, workspace: Workspace, place: str, symbol: str) -> b
     return source is not None and not set(_WORDS(symbol)) <= set(_WORDS(source))
 
 
-def _similar(session: Session, workspace: Workspace, path: str, place: str, symbol: str) -> str:
-    """A question that suggests the symbols of a file with similar names, after the path as it was given; empty if there
-    are none."""
+def _similar(session: Session, workspace: Workspace, path: str, place: str, symbol: str) -> list[str]:
+    """The symbols of a file with similar names, nearest first, after the path as it was given."""
     known = list(map(name_of, worktrees.symbol_lines(workspace, session.own_cwd, place)))
     last = symbol.rpartition(".")[2]
     found = addressing.alike(symbol, known)
@@ -155,7 +172,7 @@ def _similar(session: Session, workspace: Workspace, path: str, place: str, symb
             for one, own in zip(known, lasts, strict=True)
             if own == like
         ]
-    return f"; did you mean {', '.join(f'{path}#{one}' for one in found[: addressing.SUGGESTED])}?" if found else ""
+    return [f"{path}#{one}" for one in found[: addressing.SUGGESTED]]
 
 
 def target(session: Session, workspace: Workspace, text: str, *, at: str, strict: bool = True) -> tuple[Uri, str]:
@@ -164,10 +181,10 @@ def target(session: Session, workspace: Workspace, text: str, *, at: str, strict
     uri = addressing.spell(session, workspace, text, at=at)
     if "#" not in text or "://" in text or workspace.exists(uri):
         return uri, ""
-    found, warning = subject(session, workspace, text, at=at, strict=strict)
+    found, warning = subject(session, workspace, text, at=at, strict=strict, role=_LEADS_TO)
     if scheme_of(found) not in (*CODE_TREE, "symbol"):
         return uri, ""
-    return found, warning.replace("the fact is about", "the relation leads to").replace("is about ", "leads to ", 1)
+    return found, warning
 
 
 def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, int, int] | None:
@@ -242,8 +259,8 @@ def cited_code(session: Session, workspace: Workspace, text: str, *, at: str) ->
             _absence(session, workspace, one.path), at=at, next=_nearest(workspace, uri, one.path, CODE_TREE)
         )
     if one is not None and one.symbol and not one.at and _lacks(session, workspace, one.path, one.symbol):
-        like = _similar(session, workspace, one.path, one.path, one.symbol)
-        raise _unknown_name(one.path, one.symbol, like, at)
+        similar = _similar(session, workspace, one.path, one.path, one.symbol)
+        raise _unknown_name(one.path, one.symbol, similar, at)
     return citation, warning
 
 
