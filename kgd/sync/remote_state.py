@@ -128,6 +128,8 @@ class Machine:
         elif ours:
             state = "waiting" if ours[0].kind == "proposed" else "blocked"
             push = Stage(push.name, state, self.pushed_at, f"{ours[0].reason}. {ours[0].next}".rstrip(), self.since)
+        if fetch.state != "ok" and push.state == "ok":  # a round pushes only after its fetch
+            push = Stage(push.name, "waiting", self.pushed_at, f"{fetch.name} comes first", self.since)
         if proposals and fetch.state == "ok":
             fetch = Stage(fetch.name, "degraded", self.fetched_at, proposals[0].reason, self.since)
         return fetch, push

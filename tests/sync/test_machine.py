@@ -102,10 +102,20 @@ def test_a_wait_is_shown_until_it_is_decided(kind: str) -> None:
     one = machine()
     one.record_success(Done(theirs=TIP, waits=[Wait(kind, "a reason", "a step")]), at(3), Middle())
     assert one.state == kind
-    fetch, _ = one.stages(" origin")
+    fetch, push = one.stages(" origin")
     assert (fetch.name, fetch.state, fetch.blocker) == ("fetch origin", "blocked", "a reason. a step")
+    assert (push.state, push.blocker) == ("waiting", "fetch origin comes first")
     one.record_success(Done(theirs=TIP), at(4), Middle())
     assert one.state == "ok"
+
+
+@pytest.mark.parametrize(("kind", "state"), [("cut", "waiting"), ("refused", "blocked")])
+def test_a_push_waits_for_a_fetch_that_fails(kind: str, state: str) -> None:
+    one = machine()
+    one.record_failure(Trouble(kind, "a reason"), "fetch", at(5), Middle())
+    assert [stage.state for stage in one.stages()] == [state, "waiting"]
+    one.record_success(Done(theirs=TIP, stage="push"), at(6), Middle())
+    assert [stage.state for stage in one.stages()] == ["ok", "ok"]
 
 
 def test_a_lost_race_is_not_a_trouble() -> None:
