@@ -150,8 +150,7 @@ def _refuse_values(chosen: Verb, options: dict[str, Any]) -> None:
             if not argument.is_positional:
                 advice = "Give a value, or leave the option out."
                 raise Invalid(f"the value of {argument.flags[-1]} is empty", next=advice)
-            advice = "Give a value, or leave it out." if repeats in ("?", "*") else ""
-            raise Invalid(f"{argument.placeholder} is empty", next=advice)
+            raise Invalid(f"{argument.placeholder} is empty", next="Give a value.")
         if "-" in values and argument.is_positional and not argument.takes_dash:
             several = f", or pass several with `xargs kgd {chosen.name}`"
             other = "; `kgd ingest -` reads a text" if argument.placeholder == "SOURCE" else several

@@ -818,11 +818,11 @@ def test_a_wrong_folder_is_corrected_and_a_wrong_kind_of_path_leads_to_its_comma
     assert "Pass a sentence as `--task` or `--question`." in kgd("context", "two words/x")
 
 
-@pytest.mark.parametrize("command", ["log", "history", "coverage", "conflicts", "import", "show", "areas", "clone"])
+@pytest.mark.parametrize("command", "log history coverage conflicts import show areas clone put search".split())
 def test_an_empty_argument_is_refused_and_does_not_count_as_left_out(kgd: Kgd, command: str) -> None:
     refused = kgd.run(command, "")
     assert refused.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
-    assert re.match(r"kgd: [A-Z|]+ is empty\n", refused.stderr)
+    assert re.fullmatch(r"kgd: [A-Z|]+ is empty\n     Give a value\.\n", refused.stderr)
 
 
 @pytest.mark.parametrize(
