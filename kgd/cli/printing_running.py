@@ -175,7 +175,7 @@ def _shared(answer: Answer) -> str:
     for stage in answer["stages"]:
         kind, _, remote = stage["name"].partition(" ")
         if kind == "fetch":
-            at = f"synced {when(stage['last_success'])}" if "last_success" in stage else "not synced yet"
+            at = f"synced {when(stage['last_success'])}" if "last_success" in stage else "not synced since kgd started"
             told.append(f"{remote}, {at}" if remote else f"yes, {at} (`kgd remote` shows where)")
     if hub := answer["daemon"].get("listening"):
         told.append(f"served at {hub}")

@@ -986,7 +986,7 @@ def test_status_names_the_time_of_the_last_sync(capsys: pytest.CaptureFixture[st
     one = {"name": "fetch", "state": "ok", "last_success": at}
     assert shared(one) == f"shared: yes, synced {at} (`kgd remote` shows where)"
     several = ({**one, "name": "fetch origin"}, {"name": "fetch backup", "state": "ok"})
-    assert shared(*several) == f"shared: origin, synced {at}; backup, not synced yet"
+    assert shared(*several) == f"shared: origin, synced {at}; backup, not synced since kgd started"
     assert shared(listening="http://127.0.0.1:8750") == "shared: served at http://127.0.0.1:8750"
 
 
