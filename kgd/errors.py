@@ -164,6 +164,8 @@ MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError
 
 UNUSABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a file or a disk that are not defects."""
+LACKING = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process or a machine without a free file descriptor."""
 
 BY_CODE: dict[str, type[KgdError]] = {
     cls.code: cls
@@ -211,7 +213,7 @@ def of_defect(error: BaseException, *, at: str = "", next: str = "The daemon's l
     not reported as a defect. The error has no path, since a hub's clients must not learn it."""
     if isinstance(error, OSError) and error.errno in UNUSABLE:
         return Unavailable(f"a file on this machine cannot be used: {error.strerror}", at=at, next=next)
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+    if isinstance(error, OSError) and error.errno in LACKING:
         lacks = "no free file descriptor"
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):
         lacks = "no free thread"

@@ -36,7 +36,7 @@ from kgd.cli.progress import shown
 from kgd.cli.terminal import clean, complain
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.errors import UNUSABLE, Invalid, KgdError, NotFound
+from kgd.errors import LACKING, UNUSABLE, Invalid, KgdError, NotFound, of_defect
 from kgd.git import is_revision
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
@@ -84,9 +84,12 @@ def run(argv: Sequence[str]) -> int:
         _discard_output()
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno not in UNUSABLE:
+        if error.errno in LACKING:
+            lack = of_defect(error)
+            complain(lack.message, lack.next)
+        elif error.errno not in UNUSABLE:
             raise
-        if error.filename is None:
+        elif error.filename is None:
             _discard_output()
             complain(f"the output cannot be written: {error.strerror}", "")
         else:

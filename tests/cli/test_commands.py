@@ -825,6 +825,17 @@ def test_an_empty_argument_is_refused_and_does_not_count_as_left_out(kgd: Kgd, c
     assert re.fullmatch(r"kgd: [A-Z|]+ is empty\n     Give a value\.\n", refused.stderr)
 
 
+def test_too_few_file_descriptors_are_reported_with_a_next_step(tmp_path: Path) -> None:
+    program = f'ulimit -n 8; exec "{sys.executable}" -m kgd.cli up'
+    environment = {**os.environ, "KGD_HOME": str(tmp_path / "home")}
+    subprocess.run(["git", "init", "-q", tmp_path / "code"], check=True)
+    told = subprocess.run(
+        ["sh", "-c", program], cwd=tmp_path / "code", env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert told.returncode == EXIT_CODES["UNAVAILABLE"][0]
+    assert told.stderr.startswith("kgd: this machine has no free file descriptor\n     Stop other programs or raise")
+
+
 @pytest.mark.parametrize(
     ("words", "option"),
     [
