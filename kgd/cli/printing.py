@@ -291,6 +291,8 @@ def _unreached(answer: Answer) -> None:
         )
     elif end := answer.get("unreached"):
         say(f"no path leads to {address(end)}{' within these limits' if answer['cut'] else ''}")
+        relations = f"`kgd traverse {address(end)}` shows its relations"
+        say(f"    {'Raise --max-depth or --max-cost' if answer['cut'] else relations}")
 
 
 def _cut(answer: Answer) -> None:

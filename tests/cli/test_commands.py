@@ -448,8 +448,9 @@ def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
     assert kgd("path", "https://example.org/paper", "./src/auth").splitlines()[1] == "        <- see -"
     refused = kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
-    assert "no path leads to dir://shop/src/auth\n" in refused
-    assert "no path leads to dir://shop/src/auth within these limits\n" in kgd(
+    told = "no path leads to dir://shop/src/auth\n    `kgd traverse dir://shop/src/auth` shows its relations\n"
+    assert told in refused
+    assert "no path leads to dir://shop/src/auth within these limits\n    Raise --max-depth or --max-cost\n" in kgd(
         "path", "./src/auth/session.py", "./src/auth", "--max-depth", "0"
     )
     assert "no path leads to" in kgd(
