@@ -246,7 +246,7 @@ def test_the_areas_whose_code_changed_are_listed_if_more_than_two_percent_change
 def test_the_folders_of_areas_lead_to_all_areas_and_to_the_files_without_one(page: Page) -> None:
     at(page, "areas/folders")
     expect(page.get_by_role("heading", name="Areas most changed")).to_have_count(0)
-    expect(page.get_by_role("row", name="shop/")).to_contain_text("43 of 47 files, 4 without")
+    expect(page.get_by_role("row", name="shop/")).to_contain_text("91 % of 47 files, 4 without")
     page.get_by_role("link", name="and 9 more areas of shop").click()
     expect(page.locator(".crumbs b")).to_have_text("shop")
     at(page, "areas/folders")
