@@ -282,14 +282,14 @@ def test_a_commit_is_approved_on_its_page_which_leads_to_the_unreviewed_ones(des
     expect(page.locator("h1")).to_have_text("Name the currencies without cents")
     expect(page.locator(".of-node").first).to_have_text("decision · Pricing")
     expect(page.locator(".of-node").nth(1)).to_contain_text("The tax office's example does")
-    page.get_by_role("link", name="Previous unreviewed").click()
+    page.get_by_role("link", name="Previous").click()
     expect(page.locator("h1")).to_have_text("Say where the rule applies")
     assert axe(page) == []
-    expect(page.locator(".beside-commits")).to_contain_text(re.compile(r"Commit \d+ of \d+ unreviewed"))
+    expect(page.locator(".beside-commits")).to_contain_text(re.compile(r"Previous \d+ of \d+ unreviewed"))
     page.get_by_role("button", name="Mark as reviewed").click()
     expect(page.locator("h1"), "the next commit follows").to_have_text("Name the currencies without cents")
     expect(page.locator(".said")).to_contain_text("Marked as reviewed.")
-    page.get_by_role("link", name="Previous unreviewed").click()
+    page.get_by_role("link", name="Previous").click()
     expect(page.locator("h1"), "an approved commit is left out").not_to_have_text("Say where the rule applies")
 
 
@@ -358,6 +358,35 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(page.get_by_role("link", name="2 more stale facts")).to_be_visible()
     expect(urgent.get_by_role("link", name="Resolve", exact=False)).to_have_count(4)  # with the link of the heading
     assert axe(page) == []
+
+
+def test_on_a_phone_each_command_has_its_button_beside_it(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    at(page, "../bookshop/overview")
+    commands = page.locator(".steps .command")
+    expect(commands).to_have_count(4)
+    for one in commands.all():
+        text, button = one.locator("code").bounding_box(), one.get_by_role("button").bounding_box()
+        assert text
+        assert button
+        assert text["x"] + text["width"] <= button["x"]
+        assert button["x"] + button["width"] <= 390
+
+
+def test_on_a_phone_the_titles_of_pages_have_one_size(desk: Realistic, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    commit = desk.call("history", uri=VERSIONS)["commits"][0]["commit"]
+    places = ("overview", "search?q=refund", f"node?uri={NODE}", f"change?commit={commit}", "conflicts", "stale")
+    sizes = {at(page, place).locator("h1").evaluate("one => getComputedStyle(one).fontSize") for place in places}
+    assert len(sizes) == 1
+
+
+def test_on_a_phone_the_previous_and_the_next_commit_are_in_one_line(desk: Realistic, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    at(page, f"change?commit={desk.call('history', uri=VERSIONS)['commits'][0]['commit']}")
+    ends = [page.get_by_role("link", name=name, exact=True).bounding_box() for name in ("Previous", "Next")]
+    assert all(ends)
+    assert len({round(end["y"]) for end in ends if end}) == 1
 
 
 def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(
@@ -594,9 +623,8 @@ def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: 
 def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
     at(page, "workspaces")
     remote = page.locator(".unsynced")
-    expect(remote).to_contain_text(
-        re.compile(r"not synced yet origin \(.*server.git.*\): no sync since kgd started, .+")
-    )
+    expect(remote).to_contain_text(re.compile(r"not synced yet origin \(.*server.git.*\); kgd started .+"))
+    expect(remote, "the badge says it").not_to_contain_text("no sync")
     expect(remote.get_by_role("button", name="Sync now with origin")).to_be_visible()
 
 

@@ -644,6 +644,7 @@ def test_blame_on_a_phone_opens_the_author_of_lines_by_a_small_mark(desk: Desk, 
     desk.put(uri, content=f"First of all.\n{'A long line. ' * 9}\n", expect_version=1)
     page.set_viewport_size({"width": 390, "height": 844})
     at(page, f"node/lines?uri={uri}")
+    expect(page.get_by_role("main")).to_contain_text("The stronger the edge, the newer the line.")
     text = page.locator("#L2 td").last.bounding_box()
     assert text
     assert text["width"] > 250
