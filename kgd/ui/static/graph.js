@@ -12,7 +12,7 @@
   const SMALLER = 0.87;  // width of their text, relative to that of a label
   const EDGE = 0.76, SMALL = 34;  // distance of a badge by the size of its group; radius of a group that badges would cover
   const CROSSED = 400;  // largest number of lines that labels avoid
-  const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
+  const BENDS = [0.06, -0.06, 0.12, -0.12, 0.16, -0.16, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const SPACE = { start: 0, middle: 2, end: 4 };  // distance by which a final space shifts its text
   const WIDEST = 300;  // largest width of a name beside a column
   const LISTED = 70;  // largest number of nodes around starts that are in columns in any window
@@ -266,7 +266,7 @@
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)) && crossed.hasRoom(around(dot, dot.side, text), dot));
       if (longer) show(dot, longer, dot.side);
     }
-    if (kind === "rings" && lines.length <= CROSSED) lines.forEach(bendAround);
+    if ((kind === "rings" || kind === "groups") && lines.length <= CROSSED) lines.forEach(bendAround);
     for (const dot of dots) {
       if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
@@ -311,12 +311,14 @@
   }
   // Bends a line that crosses a label, or the figure of another node, as little as possible.
   function bendAround(line) {
-    const { a, b, given } = line, [ax, ay] = at(a), [bx, by] = at(b), steps = Math.ceil(Math.hypot(bx - ax, by - ay) / 8);
+    // A line between two boxes crosses their edges in any case. The bold name of a group is wider than its area.
+    const { a, b, given } = line, apart = kind === "groups" ? 4 : 2, own = [a, b, ...dots.filter((dot) => dot.open)];
+    const [ax, ay] = at(a), [bx, by] = at(b), steps = Math.ceil(Math.hypot(bx - ax, by - ay) / 8);
     const hits = () => {
       let count = 0;
       for (let n = 1; n < steps; n++) {
         const [x, y] = along(line, n / steps);
-        if (!taken.hasRoom([x - 2, y - 2, x + 2, y + 2], a, b)) count += 1;
+        if (!taken.hasRoom([x - apart, y - apart, x + apart, y + apart], ...own)) count += 1;
       }
       return count;
     };
@@ -324,7 +326,7 @@
     stretch(line);
     let least = hits(), best = line.bend;
     for (const share of least ? BENDS : []) {
-      line.bend = [(by - ay) * share / view.kx, (ax - bx) * share / view.ky];
+      line.bend = [(by - ay) * share / view.kx, (ax - bx) * share / view.ky, ...(given || []).slice(2)];
       stretch(line);
       const count = hits();
       if (count < least) [least, best] = [count, line.bend];
