@@ -57,6 +57,8 @@ class Pictured(NamedTuple):
 NODE = "gotcha://shop/the-provider-answers-503-after-it-has-charged"
 VERSIONS = "decision://shop/round-half-to-even"
 """A fact whose lines are of three versions by three people."""
+GONE = "gone"
+"""A workspace that is registered just before its page is opened, and is at no place."""
 PAGES = (
     Pictured("overview", "overview", "attention"),
     Pictured("search", "search?q=refund", "Refunds"),
@@ -83,12 +85,14 @@ PAGES = (
     Pictured("author", "author?name=Carla+Moreno", "Carla Moreno"),
     Pictured("proposals", "proposals", "audit log"),
     Pictured("proposal", "proposal?id={proposal}", "Every movement of money"),
+    Pictured("decided", "proposals?decided=1", "several orders"),
     Pictured("stale", "stale", "changed"),
     Pictured("workspaces", "workspaces", "Signed-in browsers"),
     Pictured("start", "/ui/", "136 facts"),
     Pictured("first-minute", "overview", "bookshop", workspace="bookshop"),
     Pictured("manual", "/ui/manual/concepts", "Concepts"),
     Pictured("sign-in", "overview", "Sign in", signed_in=False),
+    Pictured("gone", "overview", "gone cannot be opened", workspace=GONE),
 )
 """Pages of the realistic workspace. A page added to kgd needs a row here and in docs/ui.md."""
 

@@ -255,6 +255,10 @@ def _propose(side: Side) -> None:
         "Describe the audit log, and what payments rely on\n\nThe auditor asked in October where each movement of "
         "money is written down. Gaps in order numbers came up in the same meeting: they are allowed."
     )
+    change = {"op": "upsert", "uri": "concept://shop/vouchers", "name": "Vouchers", "summary": "A code for one order"}
+    side.call(PROPOSERS[1], "submit_subgraph", "cursor", changes=[change], message="Describe vouchers")
+    (sent,) = side.call(ANN, "proposals")["proposals"]
+    side.call(ANN, "reject", name=sent["id"], reason="A voucher is good for several orders.")
     side.call(PROPOSERS[0], "submit_subgraph", "claude-code", changes=changes, message=message)
     side.clock.at += HOUR
     change = {"op": "upsert", "uri": "decision://shop/two-carriers-chosen-by-weight", "summary": "The post up to 2 kg"}
