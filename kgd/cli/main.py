@@ -235,6 +235,8 @@ class _Parser(argparse.ArgumentParser):
             choices = next((one.choices for one in self._actions if one.dest == missing and one.choices), ())
             needed = f"one of {', '.join(choices)}" if choices else missing
             message = f"`{self.prog}` needs {needed}"
+            examples = next((one.examples for one in VERBS if self.prog == f"kgd {one.name}"), ())
+            then = f"For example, `{examples[0][0]}`. {then}" if examples and not choices else then
         _refuse(message, then)
 
 

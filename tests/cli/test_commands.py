@@ -332,6 +332,11 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         (["area"], "kgd: there is no command 'area'\n     Did you mean `kgd areas`?\n"),
         (["hub"], "kgd: `kgd hub` needs one of top, migrate\n     See `kgd hub --help`.\n"),
         (["get"], "kgd: `kgd get` needs URI\n"),
+        (
+            ["path"],
+            "kgd: `kgd path` needs FROM, TO\n"
+            "     For example, `kgd path services/auth src/auth/session.py`. See `kgd path --help`.\n",
+        ),
         (["task", "show", "nosuch"], "kgd: there is no such task (nosuch)\n"),
         (["zzzzzz"], "`kgd help --all` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "kgd: `--max-nodes` must be at least 1\n"),

@@ -623,7 +623,7 @@ def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: 
 def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
     at(page, "workspaces")
     remote = page.locator(".unsynced")
-    expect(remote).to_contain_text(re.compile(r"not synced yet origin \(.*server.git.*\); kgd started .+"))
+    expect(remote).to_contain_text(re.compile(r"not synced since kgd started origin \(.*server.git.*\)"))
     expect(remote, "the badge says it").not_to_contain_text("no sync")
     expect(remote.get_by_role("button", name="Sync now with origin")).to_be_visible()
 

@@ -88,7 +88,6 @@ def workspaces(visit: Visit) -> Handled:
         "here": here,
         "browsers": sorted(signed_in, key=lambda one: one["id"] != visit.browser),
         "listening": visit.daemon.listening,
-        "since_start": visit.daemon.since,
         "called": called,
     }
     return Page("workspaces.html", told)
