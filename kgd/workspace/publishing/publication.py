@@ -608,12 +608,11 @@ class Publication(_Publication):
         done = self._publisher.publish(found, before, after, self._staging.left_out)
         self._last = done.signature
         self._staging.published(done.signature)
-        self._set_published(after)
-        self._unpublished.save_edits()
         large = done.signature.stamp[2] > LARGE_INDEX
         share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
-        pause = max(DEBOUNCE, 3 * done.seconds, share)
-        self._not_before = time.monotonic() + pause
+        self._not_before = time.monotonic() + max(DEBOUNCE, 3 * done.seconds, share)
+        self._set_published(after)  # after the pause has begun: a commit that follows must wait for its end
+        self._unpublished.save_edits()
 
     # ---- inside
 
