@@ -127,12 +127,12 @@ def add_nearest(workspace: Workspace, index: TextIndex, pool: Pool, filters: dic
     _compare_sentences(workspace, pool.question.query, pool.units.values())
     pool.share = meaning.share
     for lane in pool.question.lanes:
-        units = [unit for unit in pool.units.values() if unit.lane is lane]
-        cosines = [cosine for unit in units for cosine in unit.near.values()]
+        cosines = [cosine for unit in pool.units.values() if unit.lane is lane for cosine in unit.near.values()]
         floor = min([floors.get(lane, 1.0), *cosines]) if may is anybody else min(cosines, default=0.0)
         if pool.scale is not None:  # a single text must not be treated as the farthest
             floor = pool.scale.least if lane is Lane.NOTES else min(floor, pool.scale.least)
-        pool.ranges[lane] = floor, max((one.likeness for one in units if one.likeness is not None), default=0.0)
+        alike = (unit.likeness for unit in pool.units.values() if unit.lane is lane)
+        pool.ranges[lane] = floor, max((one for one in alike if one is not None), default=0.0)
 
 
 def _least_similarity(scale: Scale | None, lane: Lane) -> float:
@@ -162,10 +162,9 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
     cosines = workspace.meaning.similarity(query, asked) if asked else {}
     for unit in units:
         for uri in unit.texts:
-            if (cosine := cosines.get(uri)) is not None:
-                unit.near[uri] = cosine
-                if unit.similarity is None or cosine > unit.similarity:
-                    unit.similarity = cosine
+            if uri in cosines:
+                unit.near[uri] = cosines[uri]
+                unit.similarity = max(cosines[uri], -1.0 if unit.similarity is None else unit.similarity)
                 unit.likeness = unit.alike = unit.similarity
 
 

@@ -308,11 +308,8 @@ def _in_order(
     """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top. A
     superseded node follows its successor, unless the query is its name or the successor does not hold now. The last of
     many successors takes its place, even if it was not among the units."""
-    known: dict[Uri, tuple[tuple[bool, float, bool], float]] = {}
-    for unit in units:
-        speaks = pool.speaks_of(unit)
-        if score := _scored(unit, pool, stale, speaks=speaks):
-            known[unit.key] = _place(unit, pool, speaks=speaks), -score
+    scored = ((_scored(unit, pool, stale), unit) for unit in units)
+    known = {unit.key: (_place(unit, pool), -score) for score, unit in scored if score}
     heap = [(*at, False, key) for key, at in known.items()]
     heapq.heapify(heap)
     chains = Chains(around.stored)
@@ -346,11 +343,11 @@ def _bring_newest(workspace: Workspace, pool: Pool, around: Surroundings, last: 
     return True
 
 
-def _place(unit: Unit, pool: Pool, *, speaks: bool) -> tuple[bool, float, bool]:
+def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
     """The sort key: units with the requested name first, then notes that match by themselves, then all others; lapsed
     facts come last."""
     named = round(unit.named, 3) if unit.named and candidates.is_asked(unit, pool) else 0.0
-    return _is_among(unit, pool.lapsed), -named, not (unit.lane is Lane.NOTES and speaks)
+    return _is_among(unit, pool.lapsed), -named, not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
 
 
 def _is_among(unit: Unit, uris: Collection[Uri]) -> bool:
@@ -358,11 +355,11 @@ def _is_among(unit: Unit, uris: Collection[Uri]) -> bool:
     return bool(uris) and (unit.key in uris or any(uri in uris for uri in unit.texts))
 
 
-def _scored(unit: Unit, pool: Pool, stale: Collection[Uri], *, speaks: bool) -> float:
-    """The score of a unit; 0 if it is not related to the query. `speaks` is `Pool.speaks_of`."""
+def _scored(unit: Unit, pool: Pool, stale: Collection[Uri]) -> float:
+    """The score of a unit; 0 if it is not related to the query."""
     if unit.named:
         return candidates.LAPSED if _is_among(unit, pool.lapsed) else 1.0
-    if not speaks and not unit.steps:
+    if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0

@@ -141,7 +141,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
             for step, part in _leading(unit, around, pool, place):
                 target = step.source if step.backwards else step.target
                 key, gained = pool.key(target), unit.score * part
-                if key != unit.key and gained > handed.get(key, (0.0,))[0] and _may_pass(unit, key, target, pool):
+                if key != unit.key and gained > handed.get(key, (0.0,))[0] and _may_pass(unit, target, pool):
                     handed[key] = (gained, unit, step)
     _bring(pool, around, handed)
     for key, (gained, unit, step) in handed.items():
@@ -159,9 +159,9 @@ def hop(pool: Pool, around: Surroundings) -> None:
     normalise(pool)
 
 
-def _may_pass(unit: Unit, key: Uri, target: Uri, pool: Pool) -> bool:
+def _may_pass(unit: Unit, target: Uri, pool: Pool) -> bool:
     """Whether a unit passes its score on. Code never leads to knowledge, because its neighbours would fill the list."""
-    reached = pool.units.get(key)
+    reached = pool.units.get(pool.key(target))
     lane = reached.lane if reached else lane_of(target, "code" if target.startswith(_OF_CODE) else "")
     return unit.lane is not Lane.CODE or lane is Lane.CODE
 
