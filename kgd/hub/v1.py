@@ -42,8 +42,8 @@ DEADLINE = 60.0
 """Seconds from a request's header to its answer. A write that has begun by then still completes."""
 THREADS = 128
 COMPUTING = 10
-"""Reads that only compute, at once. More would take the interpreter from each other: of the calls of 64 clients on two
-cores, the slowest hundredth would take twice as long, at the same number of calls per second."""
+"""Largest number of reads that only compute and run at once. More threads would take the interpreter from each other:
+the slowest hundredth of the calls of 64 clients on two cores would take twice as long, at the same rate."""
 NO_STORE = {"cache-control": "no-store"}
 REQUEST_ID_LIMIT = LONGEST_REQUEST
 
@@ -114,7 +114,7 @@ class Api:
                 async with self._body(request, caller) as body:
                     asked = _Asked(request, caller, body, request_id)
                     done = await anyio.to_thread.run_sync(
-                        self._guarded, answer, asked, limiter=self._turns(asked), abandon_on_cancel=True
+                        self._guarded, answer, asked, limiter=self._limit_of(asked), abandon_on_cancel=True
                     )
         except KgdError as error:
             return problem(error, request_id=request_id)
@@ -146,12 +146,14 @@ class Api:
         declared = request.headers.get("content-length", "0" if request.method == "GET" else None)
         return self._bodies.read(aiter(request.stream()), declared, caller.line, BODY_LIMIT)
 
-    def _turns(self, asked: _Asked) -> anyio.CapacityLimiter:
-        """The threads among which a request waits for its turn.
+    def _limit_of(self, asked: _Asked) -> anyio.CapacityLimiter:
+        """The limit on threads that applies to a request.
 
-        The few threads for reads that only compute must not be taken by calls that wait: for a commit of another hub,
-        for an answer from one, which only the user of this machine can ask, or for a model that settles conflicts.
+        Calls that wait must not take the few threads for reads that only compute. A call waits for a commit of another
+        hub, for another hub's answer (only the user of this machine can ask one), or for a model that settles
+        conflicts.
         """
+        # The body is parsed later, on a thread. A search for this word takes a thread of the many, which does no harm.
         waits = POSITION in asked.request.headers or b"resolve" in asked.body
         if waits or not isinstance(asked.caller, Holder):
             return self._threads
