@@ -218,7 +218,7 @@ def test_taking_in_documents_is_measured(tmp_path: Path) -> None:
 @pytest.mark.large
 @pytest.mark.needs("chromium")
 def test_pages_are_measured_in_a_browser(made: Made, tmp_path: Path) -> None:
-    found = list(pages.rows([made], tmp_path, looks=1, changes=3))
+    found = list(pages.rows([made], tmp_path, looks=1, changes=12))
     told(found)
     assert {verdict(row) for row in found} <= {"met", "missed"}
 
